@@ -5,8 +5,8 @@ use std::path::Path;
 use litepack_database::bytes::reader;
 use litepack_database::bytes::wal::LogDamage;
 use litepack_database::error::{Context, cannot_read};
-use litepack_database::files::leftovers;
 use litepack_database::files::source::Source;
+use litepack_database::files::{leftovers, not_applied};
 use litepack_store::{Error as StoreError, Store, WAL_SUFFIX};
 use serde::Serialize;
 
@@ -97,6 +97,7 @@ pub fn check(file: impl AsRef<Path>, job: &Job<'_>) -> Result<CheckReport> {
     source.expect_packed()?;
     source.hold_for_report(job)?;
     leftovers::tell(source.path(), job);
+    not_applied::tell(source.path(), source.file(), job);
     let report = job.listening(|| report(&source, job));
     job.check()?;
     let report = match report {

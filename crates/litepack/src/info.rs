@@ -7,6 +7,7 @@ use litepack_codec::Codec;
 use litepack_database::bytes::header;
 use litepack_database::bytes::reader;
 use litepack_database::error::{Context, cannot_read};
+use litepack_database::files::not_applied;
 use litepack_database::files::source::{Source, open_file};
 use litepack_engine::FileKind;
 use litepack_engine::content::{Content, Other, Share};
@@ -51,6 +52,7 @@ pub fn info(file: impl AsRef<Path>, job: &Job<'_>) -> Result<Info> {
     let mut source = Source::open(file, false)?;
     source.expect_packed()?;
     source.hold_for_report(job)?;
+    not_applied::tell(source.path(), source.file(), job);
     let report = job.listening(|| report(&source, job));
     job.check()?;
     report.with_context(|| cannot_read(file))

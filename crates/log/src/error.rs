@@ -5,6 +5,8 @@ use std::io;
 use litepack_codec::DecodeError;
 use litepack_io::memory::OutOfMemory;
 
+use crate::binding::Refusal;
+
 /// An error of a log.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -20,6 +22,12 @@ pub enum Error {
         /// In words.
         what: &'static str,
     },
+    /// The file is in the midst of a checkpoint from another log, or from a newer copy of this one.
+    #[error(
+        "the database is in the midst of a checkpoint, and this is not the WAL that it came from: {0}; put back both files as \
+         they were copied together"
+    )]
+    NotNeeded(Refusal),
     /// There is no memory for it.
     #[error("out of memory")]
     OutOfMemory,

@@ -1,4 +1,5 @@
-//! A log file behind SQLite's WAL. Nothing in here knows SQLite's C interface, or packed files.
+//! A log file behind SQLite's WAL. Nothing in here knows SQLite's C interface, or packed files: of
+//! the file that a log is for only a few numbers are asked for.
 //!
 //! SQLite keeps its protocol: it reads and writes a WAL, a header of 32 bytes and then frames of a header of 24 bytes
 //! and a page. [`Log`] is that file to SQLite. What it stores are *records*, each appended once: mostly a frame whose page
@@ -12,7 +13,9 @@
 //!
 //! ```text
 //! log.rs         reads, writes and syncs at SQLite's offsets
+//! binding.rs     which state of which file it follows
 //! generation.rs  what is known of the newest generation; taking up what was appended
+//! aside.rs       copying what is about to be written over
 //! records.rs     a record at a place; what vouches for a record that is not whole
 //! index.rs       where the newest record of a frame is
 //! versions.rs    which version of a page the next one stands on
@@ -30,6 +33,8 @@
     )
 )]
 
+pub mod aside;
+mod binding;
 mod error;
 mod format;
 mod generation;
@@ -48,6 +53,7 @@ mod records;
 pub mod testing;
 mod versions;
 
+pub use binding::{BoundTo, FileState, Refusal, random_number};
 pub use error::{Error, Result};
 pub use format::head::FileKind;
 pub use log::Log;

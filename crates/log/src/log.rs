@@ -5,6 +5,7 @@ use std::sync::Arc;
 use litepack_io::memory::{append, copy};
 use litepack_io::storage::Storage;
 
+use crate::binding::{Binding, BoundTo, FileState, Refusal, Verdict};
 use crate::error::{Error, Result};
 use crate::format::head::{
     Generation, HEAD_LEN, HINT_OFFSET, Head, RECORDS_START, SLOT_OFFSETS, WAL_HEADER_LEN, page_size,
@@ -19,14 +20,20 @@ use crate::pages::Pages;
 /// Once a generation has begun, the file is cut to so many bytes. SQLite's own limit (`journal_size_limit`) compares the
 /// size of the WAL, which is that of its newest generation.
 const LEN_KEPT: u64 = 16 << 20;
+/// How often the file and the log are looked at until both stay as they were.
+const LOOKS_MAX: usize = 1000;
 
 /// A log that is open. Others may have the same file open; SQLite's locks decide which of them writes.
-#[derive(Debug)]
 pub struct Log<S> {
     medium: Medium<S>,
     /// The head of the file as it was last read.
     head: Vec<u8>,
+    /// `None` as well if the newest generation does not follow the file.
     opened: Option<Opened>,
+    /// Why it does not.
+    refused: Option<Refusal>,
+    /// The file that the log is for, if that can be asked.
+    file: Option<Box<dyn BoundTo + Send>>,
     pages: Pages,
     half: Option<Half>,
     /// What the caller says of others, and what it said when this handle last looked.
@@ -57,13 +64,21 @@ struct Piece {
     len: usize,
 }
 
+impl<S: std::fmt::Debug> std::fmt::Debug for Log<S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Log({:?})", self.medium)
+    }
+}
+
 impl<S: Storage> Log<S> {
-    /// The log in this file, which may be empty. Nothing is read yet.
+    /// The log in this file, which may be empty, whatever it follows. Nothing is read yet.
     pub fn new(storage: S) -> Log<S> {
         Log {
             medium: Medium::new(storage),
             head: Vec::new(),
             opened: None,
+            refused: None,
+            file: None,
             pages: Pages::default(),
             half: None,
             view: None,
@@ -71,6 +86,42 @@ impl<S: Storage> Log<S> {
             is_begun: false,
             is_lost: false,
         }
+    }
+
+    /// The same for this file: what does not follow its newest commit reads as an empty log.
+    pub fn bound(storage: S, file: Box<dyn BoundTo + Send>) -> Log<S> {
+        Log {
+            file: Some(file),
+            ..Log::new(storage)
+        }
+    }
+
+    /// Why the log is not applied, if it is not. What it holds is written over by the next header, or cut off: the caller
+    /// copies it first.
+    ///
+    /// # Errors
+    /// As [`Log::read`].
+    pub fn refused(&mut self) -> Result<Option<Refusal>> {
+        self.refresh()?;
+        Ok(self.refused)
+    }
+
+    /// The same of the last look.
+    pub fn was_refused(&self) -> Option<Refusal> {
+        self.refused
+    }
+
+    /// Which log was last read or synced, by its own number, 0 if it is bound to no file; where its records end, and how
+    /// much of them is known to be synced.
+    pub fn reached(&self) -> (u64, u64, u64) {
+        let Some(opened) = &self.opened else {
+            return (0, 0, 0);
+        };
+        (
+            opened.generation.binding.own,
+            self.medium.tail(),
+            opened.synced,
+        )
     }
 
     /// Says what the caller knows of others: as long as the number is the same, none of them begins a new generation, and
@@ -196,27 +247,57 @@ impl<S: Storage> Log<S> {
 
     fn look(&mut self) -> Result<()> {
         self.seen = None;
-        let head = self.medium.read(0, HEAD_LEN)?;
-        if head != self.head {
-            self.follow(head)?;
+        for _ in 0..LOOKS_MAX {
+            let mut head = self.medium.read(0, HEAD_LEN)?;
+            if head == self.head {
+                return match &mut self.opened {
+                    Some(opened) => opened.scan(&mut self.medium),
+                    None => Ok(()),
+                };
+            }
+            // First the file: what is in it by then is in the log, too.
+            let state = self.state()?;
+            if self.file.is_some() {
+                head = self.medium.read(0, HEAD_LEN)?;
+            }
+            let Some(refused) = self.follow(head, state.as_ref())? else {
+                return Ok(());
+            };
+            // Others may have gone on between the two. Of those that were there at one moment it is true.
+            let is_so = self.medium.read(0, HEAD_LEN)? == self.head && self.state()? == state;
+            if is_so && !state.is_some_and(|state| state.is_unfinished) {
+                self.refused = Some(refused);
+                return Ok(());
+            }
+            self.forget();
+            if is_so {
+                return Err(Error::NotNeeded(refused));
+            }
         }
-        match &mut self.opened {
-            Some(opened) => opened.scan(&mut self.medium),
-            None => Ok(()),
+        Err(Error::Io(std::io::Error::other(
+            "the database and its log change all the time",
+        )))
+    }
+
+    /// What the file says that the log is for.
+    fn state(&self) -> Result<Option<FileState>> {
+        match &self.file {
+            Some(file) => Ok(file.state()?),
+            None => Ok(None),
         }
     }
 
     /// Forgets everything that can be found in the file.
     fn forget(&mut self) {
         self.head.clear();
-        self.opened = None;
+        (self.opened, self.refused) = (None, None);
         self.half = None;
         self.pages.clear();
         (self.is_begun, self.is_lost) = (false, false);
     }
 
-    /// The head of the file is another one.
-    fn follow(&mut self, mut head: Vec<u8>) -> Result<()> {
+    /// The head of the file is another one. Why it does not follow a file that says this, if it does not.
+    fn follow(&mut self, mut head: Vec<u8>, state: Option<&FileState>) -> Result<Option<Refusal>> {
         let mut found = Head::decode(&head);
         // Another process may just be writing it.
         for _ in 0..3 {
@@ -229,7 +310,11 @@ impl<S: Storage> Log<S> {
         match found {
             Head::Empty => self.forget(),
             Head::Broken => return Err(Error::damaged(0, "it begins with no generation")),
-            Head::Newest { generation, .. } if self.id() == Some(generation.id) => {}
+            Head::Newest { generation, .. } if self.id() == Some(generation.id) => {
+                if let Some(opened) = &mut self.opened {
+                    opened.scan(&mut self.medium)?;
+                }
+            }
             Head::Newest {
                 generation,
                 is_other_broken,
@@ -237,6 +322,19 @@ impl<S: Storage> Log<S> {
                 slot,
             } => {
                 self.forget();
+                let verdict = match &self.file {
+                    Some(_) => generation.binding.judge(state),
+                    None => Verdict::Follows,
+                };
+                let (needed, refused) = match verdict {
+                    Verdict::Follows => (0, None),
+                    Verdict::FollowsWith(end) => (end, None),
+                    Verdict::Refused(why) => (0, Some(why)),
+                };
+                if refused.is_some() && !is_other_broken {
+                    self.head = head;
+                    return Ok(refused);
+                }
                 let opened = Opened::open(generation, hint, &mut self.medium)?;
                 let is_blank = || {
                     let first = self.medium.read(RECORDS_START, 16)?;
@@ -249,11 +347,20 @@ impl<S: Storage> Log<S> {
                         "the newest generation is not described",
                     ));
                 }
+                if refused.is_some() {
+                    self.head = head;
+                    return Ok(refused);
+                }
                 self.opened = Some(opened);
+                if self.medium.tail() < needed {
+                    self.forget();
+                    self.head = head;
+                    return Ok(Some(Refusal::CutShort));
+                }
             }
         }
         self.head = head;
-        Ok(())
+        Ok(None)
     }
 
     fn read_now(&mut self, buf: &mut [u8], offset: u64) -> Result<usize> {
@@ -381,6 +488,15 @@ impl<S: Storage> Log<S> {
             } => (generation.seq.wrapping_add(1), 1 - slot),
             Head::Empty | Head::Broken => (now(), 0),
         };
+        let state = self.state()?;
+        let binding = match &state {
+            Some(state) => Binding::new(state)?,
+            None => Binding::default(),
+        };
+        if let Some(file) = self.file.as_ref().filter(|_| self.opened.is_none()) {
+            // Else the log before this one has seen to that.
+            file.make_durable()?;
+        }
         let mut id = [0; 16];
         getrandom::fill(&mut id).map_err(|error| Error::Io(std::io::Error::other(error)))?;
         let generation = Generation {
@@ -388,6 +504,7 @@ impl<S: Storage> Log<S> {
             id,
             wal_header,
             page_size,
+            binding,
         };
         self.forget();
         let offset = SLOT_OFFSETS.get(slot).copied().unwrap_or(0);

@@ -5,6 +5,7 @@
 //! that from then on we are not in the way at all.
 
 use std::ffi::{CStr, c_int};
+use std::sync::Arc;
 
 use litepack_engine::{FileKind, foreign};
 use litepack_io::storage::ReadAt;
@@ -53,7 +54,7 @@ pub(crate) enum Opened {
 }
 
 /// A file beside a main database: a journal or a WAL.
-pub(crate) fn beside_main(name: HostName, flags: c_int) -> Result<Opened, Failure> {
+pub(crate) fn beside_main(api: Api, name: HostName, flags: c_int) -> Result<Opened, Failure> {
     match beside(name.path()) {
         Some(Beside::Journal | Beside::ForeignJournal) if flags & OPEN_CREATE != 0 => {
             Ok(Opened::Journal(JournalFile::new(name), flags))
@@ -69,7 +70,10 @@ pub(crate) fn beside_main(name: HostName, flags: c_int) -> Result<Opened, Failur
         Some(Beside::Wal) => {
             let view = wal_view(name.path());
             let (file, granted) = name.open(flags)?;
-            Ok(Opened::Log(Box::new(LogFile::new(file, view)), granted))
+            Ok(Opened::Log(
+                Box::new(LogFile::new(api, file, view)),
+                granted,
+            ))
         }
         Some(Beside::OthersWal) => Err(Failure::new(CANTOPEN, REPLACED)),
         // A journal is to be looked at.
@@ -145,7 +149,8 @@ impl Opening<'_> {
             let failure = Failure::of_store(&error, While::Reading);
             Failure::new(failure.code, format!("{}: {error}", path.to_string_lossy()))
         })?;
-        let entry = Entry::new(&path, names, store.uuid(), self.name.journal());
+        let (place, journal) = ((&*path, store.disk().peek()), self.name.journal());
+        let entry = Entry::new(place, names, store.uuid(), journal);
         // Else the WAL of the file that has the name by now would be taken for this one's.
         if entry.has_file() && store.disk().has_moved() {
             return Err(Failure::new(CANTOPEN, REPLACED));
@@ -159,6 +164,7 @@ impl Opening<'_> {
         }
         store.set_file(entry.file());
         let mut packed = Packed::new(store);
+        packed.set_wal(Arc::clone(entry.wal_view()));
         let by_default = self.shim.api().compiled_with(c"SECURE_DELETE");
         *packed.secure_delete() = SecureDelete::new(by_default);
         for setting in settings {

@@ -143,6 +143,11 @@ impl SimDisk {
             .collect()
     }
 
+    /// The names of the files as running processes see them now.
+    pub fn names(&self) -> Vec<String> {
+        self.lock().names.keys().cloned().collect()
+    }
+
     /// The medium loses a bit, in front of all who have the file open. The images after a crash do not show it.
     ///
     /// # Panics

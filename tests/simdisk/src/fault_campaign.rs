@@ -13,7 +13,7 @@ use crate::crash::CrashMode;
 use crate::disk::SimDisk;
 use crate::driver::{Layer, MakeLayer, Model, Session, Stack};
 use crate::fault::Fault;
-use crate::inspect::{recover, write_more};
+use crate::inspect::{expect_applied, recover, write_more};
 use crate::workload::{Journal, Workload};
 use litepack_io::random::SplitMix64;
 use rusqlite::ErrorCode;
@@ -254,6 +254,7 @@ impl Run<'_> {
             let stack = Stack::new(&restarted, self.layer);
             let found = recover(&stack, &self.campaign.workload)
                 .map_err(|e| format!("after the error and a power loss ({mode:?}): {e}"))?;
+            expect_applied(&restarted)?;
             if !self.allows(allowed, &found) {
                 return Err(format!(
                     "wrong content after the error and a power loss ({mode:?})"

@@ -4,6 +4,7 @@
 use rusqlite::Connection;
 
 use crate::content::{Content, content_of};
+use crate::disk::SimDisk;
 use crate::driver::{Stack, close};
 use crate::workload::Workload;
 
@@ -16,6 +17,17 @@ pub(crate) fn recover(stack: &Stack, work: &Workload) -> Result<Content, String>
     let found = content_of(&db, work.schemas()).map_err(|e| format!("cannot be read: {e}"))?;
     close(db).map_err(|e| format!("close: {e}"))?;
     Ok(found)
+}
+
+/// Files of these names are WALs that were not applied. After a crash there is none: each is its database's own.
+const NOT_APPLIED: &str = "_refused_";
+
+/// An error in words if a WAL was not applied.
+pub(crate) fn expect_applied(disk: &SimDisk) -> Result<(), String> {
+    match disk.names().iter().find(|name| name.contains(NOT_APPLIED)) {
+        Some(name) => Err(format!("the WAL was taken for another database's: {name}")),
+        None => Ok(()),
+    }
 }
 
 /// Writes to every database, with the settings of the workload. They must stay sound. Says what they hold then.

@@ -22,6 +22,7 @@
 mod battery;
 mod campaign;
 mod content;
+mod copies;
 mod crash;
 mod disk;
 mod driver;
@@ -44,6 +45,7 @@ mod workload;
 pub use battery::{Battery, show};
 pub use campaign::{Campaign, Durability, Failure, Points, Report, crash_campaign};
 pub use content::{Content, content_of};
+pub use copies::{CopiesReport, copies_campaign};
 pub use crash::CrashMode;
 pub use disk::{Images, SimDisk};
 pub use driver::{Layer, plain};

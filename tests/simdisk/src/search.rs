@@ -9,7 +9,7 @@ use crate::content::{Content, content_of};
 use crate::crash::CrashMode;
 use crate::disk::{Images, SimDisk};
 use crate::driver::{Log, MakeLayer, Stack};
-use crate::inspect::{recover, write_more};
+use crate::inspect::{expect_applied, recover, write_more};
 use litepack_io::random::SplitMix64;
 
 /// The states seen so far and what to make of them.
@@ -112,6 +112,7 @@ impl<'a> Search<'a> {
         disk.set_ordered_metadata(self.campaign.ordered_metadata);
         let stack = Stack::new(&disk, self.layer);
         let found = recover(&stack, &self.campaign.workload)?;
+        expect_applied(&disk)?;
         let Some(seed) = deep else {
             return Ok(found);
         };
@@ -129,6 +130,7 @@ impl<'a> Search<'a> {
         };
         let second =
             recover(&stack, &self.campaign.workload).map_err(|e| format!("{}: {e}", where_()))?;
+        expect_applied(&again)?;
         if second != found {
             return Err(format!("{}: other content than at first", where_()));
         }
@@ -151,8 +153,10 @@ impl<'a> Search<'a> {
         };
         for mode in modes {
             let images = disk.crash_images(disk.op_count(), *mode, seed);
-            let stack = Stack::new(&SimDisk::from_images(images), self.layer);
+            let disk = SimDisk::from_images(images);
+            let stack = Stack::new(&disk, self.layer);
             let found = recover(&stack, &self.campaign.workload)?;
+            expect_applied(&disk)?;
             if found != *expected {
                 return Err(format!("{mode:?}: what was written then is not there"));
             }

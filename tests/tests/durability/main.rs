@@ -9,6 +9,7 @@ mod log;
 mod power_loss;
 mod processes;
 mod raw_wal;
+mod restore;
 mod rot;
 mod secure_delete;
 mod several_databases;

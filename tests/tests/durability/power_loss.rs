@@ -2,7 +2,10 @@
 //! `integrity_check` and holds exactly what was committed; nothing acknowledged under
 //! synchronous=FULL is lost, in a rollback journal mode too, where plain SQLite may lose the last commit.
 
-use litepack_simdisk::{Battery, CrashMode, Durability, Journal, Layer, seed_or};
+use litepack_simdisk::{
+    Battery, CrashMode, Durability, Journal, Layer, Workload, copies_campaign, seed_or,
+};
+use litepack_tests::scale;
 
 /// Litepack over the simulated disk whose VFS is `parent`.
 fn litepack(parent: &str) -> Layer {
@@ -101,6 +104,30 @@ fn wal_full_loses_nothing() {
 #[test]
 fn wal_normal_keeps_the_order() {
     battery().survive(Journal::Wal, "NORMAL", false, Durability::OrderOnly);
+}
+
+/// The file is that of one moment, its WAL that of another.
+#[test]
+fn copies_of_different_moments_are_no_mixture() {
+    let seed = seed_or(20_261_127);
+    let works = [
+        Workload::mixed(Journal::Wal, "FULL", false, seed),
+        Workload::mode_changes("FULL", seed),
+    ];
+    for work in works {
+        let names = ("-lpw", "_refused_");
+        let report = copies_campaign(&work, scale(600, 20_000), names, seed, &litepack);
+        let (pairs, refused, errors) = (report.pairs, report.refused, report.errors);
+        println!("{pairs} pairs, {refused} refused, {errors} errors");
+        let failures = report.failures;
+        assert!(
+            failures.is_empty(),
+            "{}: {:#?}",
+            failures.len(),
+            &failures[..failures.len().min(5)]
+        );
+        assert!(refused > 0 && refused + errors < pairs && errors < pairs / 5);
+    }
 }
 
 /// Plain SQLite is corrupted by a power loss in this mode; a packed file is at some commit.

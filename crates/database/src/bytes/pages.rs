@@ -21,7 +21,7 @@ use litepack_store::{Store, Unit};
 use crate::Result;
 use crate::bytes::archive;
 use crate::bytes::reader;
-use crate::bytes::wal::WalFile;
+use crate::bytes::wal::{self, WalFile};
 use crate::error::{Context, cannot_read, refuse};
 use crate::names::{Suffixes, with_suffix};
 
@@ -93,7 +93,7 @@ impl<'a> Pages<'a> {
         };
         // An archive is read as it is, whatever lies beside it.
         let wal = (kind != FileKind::Zstd)
-            .then(|| Wal::open(path, kind))
+            .then(|| Wal::open(path, file, kind))
             .flatten();
         let size = wal.as_ref().map_or(len, |wal| wal.size);
         if size == 0 {
@@ -221,10 +221,13 @@ struct Wal {
 impl Wal {
     /// The WAL beside a database; `None` if there is none, or no commit in it. No more depends on its frames than a
     /// number in a report.
-    fn open(path: &Path, kind: FileKind) -> Option<Wal> {
+    fn open(path: &Path, database: &File, kind: FileKind) -> Option<Wal> {
         let path = with_suffix(path, Suffixes::of(kind).wal);
         // Opening a pipe would wait for its other end.
         if !path.metadata().ok()?.is_file() {
+            return None;
+        }
+        if kind == FileKind::Packed && wal::refusal(&path, database).ok()?.is_some() {
             return None;
         }
         let mut wal = Wal {

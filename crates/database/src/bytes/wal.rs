@@ -12,7 +12,8 @@ use std::sync::{Mutex, PoisonError};
 use litepack_btree::page::be32;
 use litepack_engine::FileKind;
 use litepack_io::storage::ReadAt;
-use litepack_log::{Error as LogError, FileKind as WalKind, Log};
+use litepack_log::{Error as LogError, FileKind as WalKind, Log, Refusal};
+use litepack_store::{FileState, HEAD_LEN};
 
 use crate::error::{Context, cannot_read};
 use crate::{Job, Result};
@@ -64,6 +65,57 @@ impl WalBytes {
             }
         }
     }
+}
+
+/// How often a database and its WAL are looked at until both stay as they are.
+const LOOKS_MAX: usize = 100;
+
+/// Why the WAL of a packed database is not applied to it. `None` if it is, or if there is none.
+///
+/// # Errors
+/// If one of them cannot be read.
+pub fn refusal(wal: &Path, database: &File) -> Result<Option<Refusal>> {
+    for _ in 0..LOOKS_MAX {
+        let Some(state) = state_of(database)? else {
+            return Ok(None);
+        };
+        let Ok(file) = File::open(wal) else {
+            return Ok(None);
+        };
+        let cannot = || cannot_read(wal);
+        let refused = match WalKind::of_file(&file).with_context(cannot)? {
+            WalKind::Log => {
+                let known = litepack_log::FileState {
+                    identity: state.uuid.0,
+                    current: state.log.current,
+                    next: state.log.next,
+                    end: state.log.end,
+                    is_unfinished: state.log.unfinished != 0,
+                };
+                match Log::bound(file, Box::new(Some(known))).refused() {
+                    // Of what is damaged nothing is known.
+                    Err(LogError::Damaged { .. }) => None,
+                    refused => refused.map_err(io::Error::from).with_context(cannot)?,
+                }
+            }
+            // A database that has had a log has no other WAL.
+            WalKind::Wal if state.log.next != 0 => Some(Refusal::OtherState),
+            _ => None,
+        };
+        // Others may have gone on between the two looks.
+        if refused.is_none() || state_of(database)? == Some(state) {
+            return Ok(refused);
+        }
+    }
+    Ok(None)
+}
+
+fn state_of(database: &File) -> Result<Option<FileState>> {
+    let mut head = [0; HEAD_LEN];
+    let read = ReadAt::read_at(database, &mut head, 0);
+    read.with_context(|| "cannot read the database".to_owned())?;
+    // Of what is damaged nothing is known.
+    Ok(FileState::of(&head).unwrap_or(None))
 }
 
 /// Damage of the WAL of a packed database.

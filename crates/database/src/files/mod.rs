@@ -7,6 +7,7 @@
 //!                 as it was                                            patterns.rs     files that are named by patterns
 //! durable.rs      the steps by which a file takes a name, and a power loss between them
 //! leftovers.rs    temporary files, and what is left of them
+//! not_applied.rs  WALs that are another database's
 //! structure.rs    whether its pages make trees                         bound.rs        SQL on it has an end
 //! schema.rs       columns of tables
 //! ```
@@ -16,6 +17,7 @@ pub mod content;
 mod durable;
 pub mod held;
 pub mod leftovers;
+pub mod not_applied;
 pub mod object;
 pub mod origin;
 #[cfg(feature = "patterns")]

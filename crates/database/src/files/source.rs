@@ -374,7 +374,11 @@ impl Source {
         if !self.is_packed() || self.wal_len() == 0 {
             return Ok(None);
         }
-        wal::damage(&with_suffix(&self.path, self.suffixes().wal), job)
+        let wal = with_suffix(&self.path, self.suffixes().wal);
+        if wal::refusal(&wal, &self.file)?.is_some() {
+            return Ok(None);
+        }
+        wal::damage(&wal, job)
     }
 
     fn suffixes(&self) -> Suffixes {

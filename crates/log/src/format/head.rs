@@ -9,6 +9,8 @@ use litepack_io::bytes::Reader;
 use litepack_io::storage::ReadAt;
 use twox_hash::XxHash3_64;
 
+use crate::binding::Binding;
+
 /// Offsets of the slots.
 pub const SLOT_OFFSETS: [u64; 2] = [0, 512];
 /// Bytes of a slot.
@@ -45,6 +47,8 @@ pub struct Generation {
     pub wal_header: [u8; WAL_HEADER_LEN],
     /// Bytes of a page of the database.
     pub page_size: usize,
+    /// The file that it follows.
+    pub binding: Binding,
 }
 
 impl Generation {
@@ -69,7 +73,9 @@ impl Generation {
         out.extend(self.seq.to_le_bytes());
         out.extend(self.id);
         out.extend(self.wal_header);
-        // The identity of the database, own, after: for a log that is bound to its file.
+        out.extend(self.binding.identity);
+        out.extend(self.binding.own.to_le_bytes());
+        out.extend(self.binding.after.to_le_bytes());
         out.resize(SLOT_LEN - 8, 0);
         sealed(out)
     }
@@ -82,6 +88,11 @@ impl Generation {
         let seq = reader.u64()?;
         let id = reader.bytes(16)?.try_into().ok()?;
         let wal_header: [u8; WAL_HEADER_LEN] = reader.bytes(WAL_HEADER_LEN)?.try_into().ok()?;
+        let binding = Binding {
+            identity: reader.bytes(16)?.try_into().ok()?,
+            own: reader.u64()?,
+            after: reader.u64()?,
+        };
         let rest_is_zero = reader.rest().iter().all(|byte| *byte == 0);
         let page_size = page_size(&wal_header).ok()?;
         (known && rest_is_zero).then_some(Generation {
@@ -89,6 +100,7 @@ impl Generation {
             id,
             wal_header,
             page_size,
+            binding,
         })
     }
 }

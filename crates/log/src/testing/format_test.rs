@@ -1,5 +1,6 @@
 //! docs/format.md against the code: what stands under "Log".
 
+use crate::binding::Binding;
 use crate::format::head::*;
 use crate::format::node::{FANOUT, Node, Places, Root};
 use crate::format::record::{self, *};
@@ -47,6 +48,11 @@ fn generation() -> Generation {
         id: *b"0123456789abcdef",
         wal_header,
         page_size: 4096,
+        binding: Binding {
+            identity: *b"fedcba9876543210",
+            own: 88,
+            after: 99,
+        },
     }
 }
 
@@ -75,14 +81,17 @@ fn slots_and_hints_are_as_documented() {
     let generation = generation();
     let slot = generation.encode();
     let sum = |bytes: &[u8]| twox_hash::XxHash3_64::oneshot_with_seed(0, bytes).to_le_bytes();
-    let expected: [(&str, &[u8]); 8] = [
+    let expected: [(&str, &[u8]); 11] = [
         ("magic", b"LPlog\r\n\x1a"),
         ("version", &[1, 0, 0, 0]),
         ("zero", &[0; 4]),
         ("seq", &77u64.to_le_bytes()),
         ("id", b"0123456789abcdef"),
         ("wal_header", &generation.wal_header),
-        ("reserved", &[0; 48]),
+        ("identity", b"fedcba9876543210"),
+        ("own", &88u64.to_le_bytes()),
+        ("after", &99u64.to_le_bytes()),
+        ("zero", &[0; 16]),
         ("checksum", &sum(&slot[..120])),
     ];
     for ((name, bytes), expected) in fields("### Slot", &slot).iter().zip(expected) {

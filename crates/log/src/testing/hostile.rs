@@ -50,6 +50,7 @@ fn generation() -> Generation {
         id: *b"a hostile log...",
         wal_header,
         page_size: 512,
+        binding: crate::binding::Binding::default(),
     }
 }
 

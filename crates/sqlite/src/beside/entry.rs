@@ -13,6 +13,7 @@ use super::open_files::{Inode, Key, KnownFile, OpenFiles, inode_of};
 use super::stamp::FileStamp;
 use super::wal_view::WalView;
 use crate::c::api::Names;
+use crate::host::file::Peek;
 
 /// The commit of a file.
 type Commit = (FileUuid, u64);
@@ -35,15 +36,21 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// For a database at this path. `journal` is the address of the journal's name, behind which that of the WAL
-    /// follows.
-    pub(crate) fn new(path: &CStr, names: Names, uuid: FileUuid, journal: usize) -> Entry {
-        Self::among(OpenFiles::of_process(), path, names, uuid, journal)
+    /// For a database at this path, which this looks at. `journal` is the address of the journal's name, behind which that
+    /// of the WAL follows.
+    pub(crate) fn new(
+        (path, peek): (&CStr, &Arc<Peek>),
+        names: Names,
+        uuid: FileUuid,
+        journal: usize,
+    ) -> Entry {
+        let view = Arc::new(WalView::new(Arc::clone(peek)));
+        Self::among(OpenFiles::of_process(), (path, view), names, uuid, journal)
     }
 
     fn among(
         table: &'static OpenFiles,
-        path: &CStr,
+        (path, view): (&CStr, Arc<WalView>),
         names: Names,
         uuid: FileUuid,
         journal: usize,
@@ -60,7 +67,6 @@ impl Entry {
             None => Arc::new(FileId::unique()),
         };
         let absent = Arc::<Absent>::default();
-        let view = Arc::<WalView>::default();
         let mut address = journal;
         let addresses =
             [(Kind::Journal, JOURNAL_SUFFIX), (Kind::Wal, WAL_SUFFIX)].map(|(kind, suffix)| {
@@ -117,7 +123,7 @@ impl Entry {
     }
 
     /// Whether the locks of the handle keep others from its WAL.
-    pub(crate) fn wal_view(&self) -> &WalView {
+    pub(crate) fn wal_view(&self) -> &Arc<WalView> {
         &self.view
     }
 
@@ -218,7 +224,8 @@ mod tests {
     }
 
     fn entry(table: &'static OpenFiles, path: &CStr, journal: &CStr) -> Entry {
-        Entry::among(table, path, Names::Ours, UUID, journal.as_ptr().addr())
+        let place = (path, Arc::default());
+        Entry::among(table, place, Names::Ours, UUID, journal.as_ptr().addr())
     }
 
     fn names(memory: &[u8]) -> [&CStr; 3] {

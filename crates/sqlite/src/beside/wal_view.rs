@@ -1,11 +1,22 @@
-//! Whether the locks of a handle keep others from its WAL, so that what it found there is still so.
+//! What the handle of a database and its WAL tell each other: the handle, whether its locks keep others from the WAL, so
+//! that what was found there is still so, and the numbers of its newest commit; the WAL, which log was read.
 //!
 //! A transaction that reads holds a read lock of the WAL index: the WAL is not restarted meanwhile, and its frames stay as
 //! they are. One that writes holds the lock to write: no other appends. A checkpoint holds its own and the first read
 //! lock. A handle that has the file for itself takes none of them. Of all these it is enough to look once after the lock
 //! was taken. Without such a lock, or where it is kept by a VFS above ours, each look is good for one call.
 
+use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+use litepack_log::BoundTo;
+use litepack_store::{FileState, HEAD_LEN};
+
+use crate::host::file::Peek;
+
+/// A writer that is at work may make the head unreadable for a moment, so often in a row at most.
+const READS_MAX: usize = 10;
 
 /// The view of one handle. SQLite uses a handle and its WAL in one thread at a time.
 #[derive(Debug, Default)]
@@ -14,9 +25,55 @@ pub(crate) struct WalView {
     taken: AtomicU64,
     /// That number while one of its locks keeps the WAL as it is, else 0.
     kept: AtomicU64,
+    /// The log that was read since a checkpoint began, by its own number, and where what was read ends at most.
+    log: AtomicU64,
+    end: AtomicU64,
+    /// The database's file.
+    database: Arc<Peek>,
 }
 
 impl WalView {
+    /// That of a handle with this file.
+    pub(crate) fn new(database: Arc<Peek>) -> WalView {
+        WalView {
+            database,
+            ..WalView::default()
+        }
+    }
+
+    /// The state of the file that the handle has, now.
+    pub(crate) fn file_state(&self) -> io::Result<Option<FileState>> {
+        let mut head = [0; HEAD_LEN];
+        let mut found = Ok(None);
+        for _ in 0..READS_MAX {
+            self.database.head(&mut head)?;
+            found = FileState::of(&head);
+            if found.is_ok() {
+                break;
+            }
+        }
+        found.map_err(io::Error::other)
+    }
+
+    /// A log was read, of which nothing behind this place is needed for what was read since the checkpoint began.
+    pub(crate) fn was_read(&self, log: u64, end: u64) {
+        if self.log.swap(log, Ordering::Relaxed) != log || self.log().1 == 0 {
+            self.end.store(end, Ordering::Relaxed);
+        }
+    }
+
+    /// A checkpoint begins.
+    pub(crate) fn forget_log(&self) {
+        self.log.store(0, Ordering::Relaxed);
+        self.end.store(0, Ordering::Relaxed);
+    }
+
+    /// The log that was read since then, 0 for none that is known, and where what was read ends at most.
+    pub(crate) fn log(&self) -> (u64, u64) {
+        let log = self.log.load(Ordering::Relaxed);
+        (log, self.end.load(Ordering::Relaxed))
+    }
+
     /// A lock was taken: what others did before counts. `keeps` if the locks held now keep the WAL.
     pub(crate) fn took(&self, keeps: bool) {
         self.taken.fetch_add(1, Ordering::Relaxed);
@@ -38,6 +95,30 @@ impl WalView {
     /// if it can at any moment.
     pub(crate) fn number(&self) -> Option<u64> {
         Some(self.kept.load(Ordering::Relaxed)).filter(|kept| *kept > 0)
+    }
+}
+
+/// The database of a handle, as its log asks it.
+#[derive(Debug)]
+pub(crate) struct DatabaseOf(pub(crate) Arc<WalView>);
+
+impl BoundTo for DatabaseOf {
+    fn state(&self) -> io::Result<Option<litepack_log::FileState>> {
+        let found = self.0.file_state()?;
+        Ok(found.map(|file| litepack_log::FileState {
+            identity: file.uuid.0,
+            current: file.log.current,
+            next: file.log.next,
+            end: file.log.end,
+            is_unfinished: file.log.unfinished != 0,
+        }))
+    }
+
+    fn make_durable(&self) -> io::Result<()> {
+        match self.0.file_state()? {
+            Some(state) if state.is_durable => Ok(()),
+            _ => self.0.database.sync(),
+        }
     }
 }
 

@@ -28,6 +28,9 @@ pub(crate) use crate::c::bindings::{
     SQLITE_READONLY_DIRECTORY as READONLY_DIRECTORY,
 };
 
+/// `SQLITE_WARNING`, for the error log alone.
+pub(crate) const WARNING: Code = 28;
+
 /// File controls (`SQLITE_FCNTL_*`) this VFS answers itself.
 pub(crate) mod fcntl {
     use std::ffi::c_int;

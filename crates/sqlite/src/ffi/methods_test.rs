@@ -191,7 +191,8 @@ fn over_host(
         };
         let store = Store::open(disk, options).unwrap();
         let handle = Handle::new(Packed::new(store), Some(Upkeep::default()));
-        let entry = Entry::new(c"/none/a.db", Names::Ours, FileUuid([0; 16]), 1);
+        let place = (c"/none/a.db", handle.disk().peek());
+        let entry = Entry::new(place, Names::Ours, FileUuid([0; 16]), 1);
         let packed = PackedFile::new(handle, entry);
         install(file, silent(), "litepack", packed);
         body(file, host);

@@ -16,6 +16,7 @@ use crate::c::guard::guard;
 use crate::c::library::{Library, Shim, named};
 use crate::failure::{Failure, report};
 use crate::files::File;
+use crate::files::log::keep_if_refused;
 use crate::host::name::{HostName, MainName};
 use crate::open::{self, Opened, beside_main};
 use crate::relief::relieve;
@@ -149,7 +150,7 @@ impl Opening<'_> {
         // file.
         let name = unsafe { HostName::new(self.shim.host, self.name) };
         if kind != OPEN_MAIN_DB {
-            return beside_main(name, self.flags);
+            return beside_main(self.shim.api(), name, self.flags);
         }
         // SAFETY: the name is a main database's, and this is a call of `xOpen` for it.
         let name = unsafe { MainName::new(self.shim.api(), name) };
@@ -219,6 +220,11 @@ unsafe fn delete_any(shim: &Shim, name: *const c_char, sync: c_int) -> c_int {
         // what is committed by then. Ours has no file.
         let is_filled = found.is_some_and(|found| is_filled(found, name_text));
         let sync = if is_filled { 1 } else { sync };
+        if found == Some(Beside::Wal)
+            && let Err(failure) = keep_if_refused(api, HostName::new(host, name))
+        {
+            return report(api, &failure);
+        }
         match call!((*host), xDelete(host, name, sync)) {
             OK => OK,
             IOERR_DIR_FSYNC => {

@@ -5,7 +5,8 @@ use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::hash::{BuildHasher as _, RandomState};
 use std::io;
 use std::ops::Range;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use std::time::Instant;
 
 use litepack_io::storage::{ReadAt, Storage};
@@ -18,7 +19,8 @@ use crate::c::bindings::{
 };
 use crate::c::codes::{
     ACCESS_EXISTS, BUSY, CANTOPEN, Code, IOERR_READ, IOERR_SHORT_READ, OK, OPEN_CREATE,
-    OPEN_EXCLUSIVE, OPEN_READWRITE, OPEN_SUPER_JOURNAL, READONLY, READONLY_DIRECTORY, fcntl,
+    OPEN_EXCLUSIVE, OPEN_READWRITE, OPEN_SUPER_JOURNAL, OPEN_WAL, READONLY, READONLY_DIRECTORY,
+    fcntl,
 };
 use crate::host::cold_prefetch::ColdPrefetch;
 use crate::host::error::{HostCode, from_host};
@@ -49,6 +51,42 @@ pub(crate) struct HostFile {
     index: Cell<*mut c_void>,
     /// Whether it may be written.
     index_is_writable: Cell<bool>,
+    peek: Arc<Peek>,
+}
+
+/// A look at a file that is open, for the WAL beside it, and for as long as it is. SQLite uses a connection's files in one
+/// thread at a time.
+#[derive(Debug, Default)]
+pub(crate) struct Peek(AtomicPtr<sqlite3_file>);
+
+impl Peek {
+    /// The methods of the file while it is open.
+    fn open(&self) -> io::Result<(*mut sqlite3_file, &sqlite3_io_methods)> {
+        let file = self.0.load(Ordering::Acquire);
+        // SAFETY: the pointer is that of a file that is open, or null: who closes it says so first, in the same thread.
+        // The methods of an open file are constant data of its VFS.
+        let methods = unsafe { file.as_ref().and_then(|file| file.pMethods.as_ref()) };
+        let closed = || io::Error::other("the database is closed");
+        methods.map(|m| (file, m)).ok_or_else(closed)
+    }
+
+    /// Reads the first bytes of the file; what it does not have are zeros.
+    pub(crate) fn head(&self, head: &mut [u8]) -> io::Result<()> {
+        let (file, methods) = self.open()?;
+        let (to, len) = (head.as_mut_ptr().cast::<c_void>(), head.len() as c_int);
+        // SAFETY: the file is open and the buffer holds its length.
+        match unsafe { call!(methods, xRead(file, to, len, 0)) } {
+            IOERR_SHORT_READ => Ok(()),
+            code => from_host(code),
+        }
+    }
+
+    /// Makes durable what was written to the file.
+    pub(crate) fn sync(&self) -> io::Result<()> {
+        let (file, methods) = self.open()?;
+        // SAFETY: the file is open.
+        from_host(unsafe { call!(methods, xSync(file, SYNC_FULL)) })
+    }
 }
 
 impl std::fmt::Debug for HostFile {
@@ -80,7 +118,13 @@ impl HostFile {
             cold: RefCell::default(),
             index: Cell::new(std::ptr::null_mut()),
             index_is_writable: Cell::new(false),
+            peek: Arc::new(Peek(AtomicPtr::new(file))),
         }
+    }
+
+    /// A look at this file.
+    pub(crate) fn peek(&self) -> &Arc<Peek> {
+        &self.peek
     }
 
     /// Opens a file in memory of its own. Gives the flags that the VFS grants, too.
@@ -135,6 +179,7 @@ impl HostFile {
 
     /// Closes the file, after which nothing may be done with it. Does nothing if it is closed.
     pub(crate) fn close(&self) -> Code {
+        self.peek.0.store(std::ptr::null_mut(), Ordering::Release);
         // SAFETY: the memory is as `open` made it. A file has methods from when it is opened until it is
         // closed.
         unsafe {
@@ -190,6 +235,21 @@ impl HostFile {
         } else {
             Err(code)
         }
+    }
+
+    /// Opens or makes a file beside this one, a WAL, whose name is that of this one and a suffix.
+    ///
+    /// # Errors
+    /// The host's result code.
+    pub(crate) fn open_beside(&self, suffix: &str) -> Result<BesideFile, Code> {
+        let name = between_nuls(&[self.path.to_bytes(), suffix.as_bytes()]);
+        let pointer = name[NAME_MARGIN..].as_ptr().cast::<c_char>();
+        let path = [self.path.to_bytes(), suffix.as_bytes()].concat();
+        let path = CString::new(path).unwrap_or_default();
+        let flags = OPEN_READWRITE | OPEN_CREATE | OPEN_WAL;
+        // SAFETY: the VFS is registered for ever. The name is laid out as a WAL's is, and is kept as long as the file.
+        let (file, _) = unsafe { HostFile::open(self.vfs, pointer, path, flags) }?;
+        Ok(BesideFile { file, _name: name })
     }
 
     /// Deletes a file beside this one, for good.
@@ -459,15 +519,25 @@ const INDEX_REGION: usize = 32 << 10;
 /// behind.
 const NAME_MARGIN: usize = 4;
 
+/// A file beside another one, with its name.
+#[derive(Debug)]
+pub(crate) struct BesideFile {
+    /// First, so that it is closed before its name goes.
+    pub(crate) file: HostFile,
+    _name: Vec<u8>,
+}
+
+/// A name, as SQLite lays it out.
+fn between_nuls(parts: &[&[u8]]) -> Vec<u8> {
+    let margin = &[0; NAME_MARGIN][..];
+    [margin, &parts.concat(), margin].concat()
+}
+
 /// An unused name beside a file, between NULs.
 fn beside(path: &CStr) -> Vec<u8> {
     let chance = RandomState::new().hash_one(path);
-    let mut name = vec![0; NAME_MARGIN];
-    name.extend(path.to_bytes());
-    name.extend(SYNC_SUFFIX);
-    name.extend(format!("{:05x}", chance >> 44).bytes());
-    name.extend([0; NAME_MARGIN]);
-    name
+    let chance = format!("{:05x}", chance >> 44);
+    between_nuls(&[path.to_bytes(), SYNC_SUFFIX, chance.as_bytes()])
 }
 
 impl HostFile {

@@ -9,6 +9,7 @@
 //! - giving up the write lock without any of these drops it.
 
 use std::ffi::c_int;
+use std::sync::Arc;
 
 use litepack_btree::PageNumber;
 use litepack_io::storage::Storage;
@@ -16,6 +17,7 @@ use litepack_store::{Cache, CheckReport, FileOffset, FileUuid, Info, Result, Sto
 
 use super::checkpoint::Checkpoint;
 use super::secure_delete::SecureDelete;
+use crate::beside::wal_view::WalView;
 use crate::c::codes::{LOCK_EXCLUSIVE, LOCK_NONE, LOCK_RESERVED, LOCK_SHARED};
 use crate::host::wal_index::{BACKFILL, Checkpoints, Words};
 use crate::options::{Name, Setting};
@@ -37,6 +39,20 @@ pub(crate) struct Packed<D: Storage> {
     /// `VACUUM` was told to write the whole database anew, and not all of that is committed to the file. In WAL mode it
     /// comes there with a checkpoint.
     vacuuming: bool,
+    /// What is known of the WAL of this handle.
+    wal: Arc<WalView>,
+    /// The database was in WAL mode when the running transaction began, or that is not known.
+    began_in_wal: bool,
+}
+
+/// Where a commit came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Came {
+    /// From a checkpoint that may not have brought all frames of the WAL.
+    FromWal,
+    /// From one that has.
+    WithAll,
+    Otherwise,
 }
 
 /// The last read transaction in WAL mode, and whether the store was looked at since it began. Within one, looking again
@@ -106,7 +122,14 @@ impl<D: Storage + Words> Packed<D> {
             enters_wal: false,
             secure_delete: SecureDelete::new(false),
             vacuuming: false,
+            wal: Arc::default(),
+            began_in_wal: false,
         }
+    }
+
+    /// The WAL of this handle.
+    pub(crate) fn set_wal(&mut self, wal: Arc<WalView>) {
+        self.wal = wal;
     }
 
     /// The commit that it is at.
@@ -200,6 +223,7 @@ impl<D: Storage + Words> Packed<D> {
     pub(super) fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
         self.checkpoint.goes_on();
         self.checkpoint.expect_write()?;
+        self.begins();
         if offset == 0 {
             self.enters_wal = bytes.get(VERSIONS) == Some(&WAL_VERSIONS);
         }
@@ -218,15 +242,23 @@ impl<D: Storage + Words> Packed<D> {
         // transaction is over and tell us nothing more. Left open, the change would keep this handle from seeing any
         // later commit.
         let alone = self.lock == LOCK_NONE && !self.store.in_transaction();
+        self.begins();
         self.store.truncate(size)?;
         if self.checkpoint.takes_size() {
+            // That was all of the WAL.
+            if self.store.log_numbers().unfinished != 0 {
+                self.store.begin_empty()?;
+            }
+            self.number(Came::WithAll)?;
             self.store.commit()?;
             self.vacuumed()?;
             // All of the WAL is in the database, so SQLite may restart it: whatever becomes of this commit, the one
             // before is of no use any more. With `synchronous=OFF` no `xSync` comes, and yet this has to hold.
             self.store.flush_for_good()?;
         } else if alone {
-            let done = self.store.commit();
+            let done = self
+                .number(Came::Otherwise)
+                .and_then(|()| self.store.commit());
             self.store.settle();
             return done;
         }
@@ -240,6 +272,7 @@ impl<D: Storage + Words> Packed<D> {
 
     /// `FCNTL_SYNC`: the database is consistent.
     pub(super) fn publish(&mut self) -> Result<()> {
+        self.number(Came::Otherwise)?;
         if std::mem::take(&mut self.enters_wal) {
             // From here on there is a WAL that goes with this commit and no former one.
             return self.store.flush_for_good();
@@ -299,6 +332,11 @@ impl<D: Storage + Words> Packed<D> {
     /// `xSync`.
     pub(super) fn flush(&mut self) -> Result<()> {
         self.checkpoint.heed()?;
+        let is_checkpoint = self.checkpoint == Checkpoint::Running;
+        self.number(match is_checkpoint {
+            true => Came::FromWal,
+            false => Came::Otherwise,
+        })?;
         self.store.flush()
     }
 
@@ -306,6 +344,7 @@ impl<D: Storage + Words> Packed<D> {
     /// writing fails after one: frames that come later must not go into an older commit.
     pub(super) fn checkpoint_starts(&mut self, frames: u32) -> Result<()> {
         self.set_erase();
+        self.wal.forget_log();
         // SQLite goes on after a failure. Its writes are then refused.
         let refreshed = self.store.refresh();
         let newest = refreshed.and_then(|_| self.expect_newest(frames));
@@ -319,9 +358,50 @@ impl<D: Storage + Words> Packed<D> {
     /// `CKPT_DONE`: publishes what the checkpoint wrote, and remembers a failure, as SQLite does not.
     pub(super) fn checkpoint_done(&mut self) -> Result<()> {
         self.enters_wal = false;
-        let result = self.store.commit();
+        let result = self
+            .number(Came::FromWal)
+            .and_then(|()| self.store.commit());
         self.checkpoint.done(result.is_ok());
         result
+    }
+
+    /// A transaction of SQLite's begins, unless one is running.
+    fn begins(&mut self) {
+        if !self.store.in_transaction() {
+            // Where the first page cannot be read, it may be.
+            self.began_in_wal = self.is_in_wal_mode().unwrap_or(true);
+        }
+    }
+
+    /// Has the running transaction's commit say which log follows it: after a checkpoint the one that it came from, and
+    /// any that begins then; otherwise none that was there before.
+    fn number(&mut self, came: Came) -> Result<()> {
+        if !self.store.in_transaction() {
+            return Ok(());
+        }
+        let mut numbers = self.store.log_numbers();
+        let carried = numbers;
+        numbers.unfinished = u64::from(came == Came::FromWal);
+        match self.wal.log() {
+            // Maybe a checkpoint, of which a VFS above says nothing.
+            _ if came == Came::Otherwise => {
+                if self.began_in_wal && self.is_wal().unwrap_or(true) {
+                    return Ok(());
+                }
+                (numbers.current, numbers.end) = (0, 0);
+            }
+            // From a WAL as SQLite has it, or a log that says nothing of itself: it goes on to follow.
+            (0, _) => {
+                numbers.unfinished = numbers.unfinished.min(carried.unfinished);
+                self.store.set_log_numbers(numbers);
+                return Ok(());
+            }
+            (log, end) if log == numbers.current => numbers.end = numbers.end.max(end),
+            (log, end) => (numbers.current, numbers.end) = (log, end),
+        }
+        numbers.next = litepack_log::random_number().map_err(std::io::Error::from)?;
+        self.store.set_log_numbers(numbers);
+        Ok(())
     }
 
     /// The checkpointer lets go of its lock.

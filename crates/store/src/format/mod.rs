@@ -3,6 +3,7 @@
 pub(crate) mod basis;
 pub(crate) mod beside;
 pub(crate) mod catalog;
+pub(crate) mod file_state;
 pub(crate) mod header;
 pub(crate) mod layout;
 pub(crate) mod leaf;

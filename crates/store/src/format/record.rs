@@ -68,17 +68,24 @@ pub struct Record {
     pub items_height: u8,
     /// How many items there are.
     pub item_count: u64,
-    /// Fields that are not in use yet.
-    pub reserved: Reserved,
+    /// Reserved for an encrypted file: bytes of the tag that stands in the place of a unit's checksum. Zero, and refused
+    /// if it is not.
+    pub tag_len: u32,
+    /// Which log follows this commit.
+    pub log: LogNumbers,
 }
 
-/// Fields whose place is kept, so that the record is laid out once: zero today, and refused if they are not.
+/// By these a log is known to follow a commit (docs/internals/log.md). All zero in a file that never had one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Reserved {
-    /// Of an encrypted file: bytes of the tag that stands in the place of a unit's checksum.
-    pub tag_len: u32,
-    /// The random numbers by which a log knows the commit that it follows: current and next.
-    pub log: [u64; 2],
+pub struct LogNumbers {
+    /// Of the log from which the last checkpoint came, its own.
+    pub current: u64,
+    /// The one that the next log is to begin after.
+    pub next: u64,
+    /// What the current log has before this place may be in this commit.
+    pub end: u64,
+    /// 1 if the last checkpoint brought only a part of that: without the current log the database is none. Else 0.
+    pub unfinished: u64,
 }
 
 impl Record {
@@ -101,7 +108,8 @@ impl Record {
             items: Pointer::NONE,
             items_height: 0,
             item_count: 0,
-            reserved: Reserved::default(),
+            tag_len: 0,
+            log: LogNumbers::default(),
         }
     }
 
@@ -124,9 +132,10 @@ impl Record {
         put_pointer(&mut out, self.segment);
         put_pointer(&mut out, self.items);
         out.extend(u32::from(self.items_height).to_le_bytes());
-        out.extend(self.reserved.tag_len.to_le_bytes());
+        out.extend(self.tag_len.to_le_bytes());
         out.extend(self.item_count.to_le_bytes());
-        for number in self.reserved.log {
+        let log = &self.log;
+        for number in [log.current, log.next, log.end, log.unfinished] {
             out.extend(number.to_le_bytes());
         }
         out.resize(RECORD_LEN - 8, 0);
@@ -154,7 +163,12 @@ impl Record {
         let items_height = fields.u32()?.try_into().ok()?;
         let tag_len = fields.u32()?;
         let item_count = fields.u64()?;
-        let log = [fields.u64()?, fields.u64()?];
+        let log = LogNumbers {
+            current: fields.u64()?,
+            next: fields.u64()?,
+            end: fields.u64()?,
+            unfinished: fields.u64()?,
+        };
         Some(Record {
             seq,
             features,
@@ -172,7 +186,8 @@ impl Record {
             items,
             items_height,
             item_count,
-            reserved: Reserved { tag_len, log },
+            tag_len,
+            log,
         })
     }
 }
@@ -192,8 +207,7 @@ impl Record {
         if features != 0 {
             return Some(format!("feature flags {features:#x} of a commit"));
         }
-        (self.reserved != Reserved::default())
-            .then(|| "a commit that belongs to a log, or is encrypted".into())
+        (self.tag_len != 0).then(|| "an encrypted commit".into())
     }
 }
 

@@ -13,7 +13,7 @@ use crate::format::layout::*;
 use crate::format::leaf::FANOUT;
 use crate::format::offset::FileOffset;
 use crate::format::prefetch_segment::SEGMENT_LEN_MAX;
-use crate::format::record::{CommitNumber, REFERENCES, Record, Reserved, encode_mark};
+use crate::format::record::{CommitNumber, LogNumbers, REFERENCES, Record, encode_mark};
 use crate::snapshot::page_map::HEIGHT_MAX;
 use crate::space::free_space::CHAIN_MAX;
 
@@ -159,9 +159,12 @@ fn commit_records_are_as_documented() {
         items: pointer(60),
         items_height: 21,
         item_count: 22,
-        reserved: Reserved {
-            tag_len: 23,
-            log: [24, 25],
+        tag_len: 23,
+        log: LogNumbers {
+            current: 24,
+            next: 25,
+            end: 26,
+            unfinished: 27,
         },
     };
     let bytes = record.encode(uuid);
@@ -176,6 +179,8 @@ fn commit_records_are_as_documented() {
         ("tag_len", 23),
         ("log_current", 24),
         ("log_next", 25),
+        ("log_end", 26),
+        ("log_unfinished", 27),
         ("seq", 11),
         ("size", 12),
         ("unit_size", 13),

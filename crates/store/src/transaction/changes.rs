@@ -12,7 +12,7 @@ use crate::format::layout::Pointer;
 use crate::format::leaf::Entry;
 use crate::format::node::{Node, TreeKind};
 use crate::format::offset::FileOffset;
-use crate::format::record::{CommitNumber, Record};
+use crate::format::record::{CommitNumber, LogNumbers, Record};
 use crate::format::unit::Unit;
 use crate::medium::dictionaries::Choice;
 use crate::medium::verified::Medium;
@@ -35,6 +35,8 @@ pub(crate) struct Changes {
     /// The commit that the transaction follows.
     pub(super) last: Commit,
     pub(super) stored: Stored,
+    /// Which log follows the commit: as before, unless the caller says another one.
+    pub(super) log: LogNumbers,
     pub(super) items: ItemChanges,
     /// The database was cut shorter, so space may be worth giving back.
     pub(super) shrunk: bool,
@@ -133,6 +135,7 @@ impl<D: Storage> Store<D> {
                 units: commit.record.stored_units,
                 bytes: commit.record.stored_bytes,
             },
+            log: commit.record.log,
             items: ItemChanges::after(&commit.record),
             shrunk: false,
             catalog_changed: false,

@@ -11,7 +11,7 @@ use litepack_io::storage::Storage;
 use crate::error::{Error, Result};
 use crate::format::layout::{Pointer, SLOT_OFFSETS, unit_size_for};
 use crate::format::node::TreeKind;
-use crate::format::record::{Record, Reserved};
+use crate::format::record::Record;
 use crate::format::unit::Unit;
 use crate::medium::verified::NODE_LEN_MAX;
 use crate::snapshot::item_tree::ItemTree;
@@ -116,7 +116,8 @@ impl<D: Storage> Transaction<'_, D> {
             items: items.root(),
             items_height: items.height(),
             item_count: changes.items.count(),
-            reserved: Reserved::default(),
+            tag_len: 0,
+            log: changes.log,
         };
         let slot = slot_after(last);
         let bytes = record.encode(self.medium().uuid);

@@ -12,6 +12,7 @@ use crate::error::{Damage, Error, Result};
 use crate::format::layout::FileUuid;
 use crate::format::leaf::Entry;
 use crate::format::offset::FileOffset;
+use crate::format::record::LogNumbers;
 use crate::format::unit::Unit;
 use crate::inspect::check::CheckReport;
 use crate::inspect::info::{Info, StoredUnit};
@@ -303,6 +304,30 @@ impl<D: Storage> Store<D> {
     /// When deleted content is overwritten.
     pub fn erase(&self) -> Erase {
         self.writer.eraser.when
+    }
+
+    /// By these a log is known to follow the newest commit, or the one that the running transaction makes.
+    pub fn log_numbers(&self) -> LogNumbers {
+        match (&self.suspended, self.snapshot.commit()) {
+            (Some(changes), _) => changes.log,
+            (None, Some(commit)) => commit.record.log,
+            (None, None) => LogNumbers::default(),
+        }
+    }
+
+    /// Begins a transaction that changes nothing yet, unless one is running.
+    ///
+    /// # Errors
+    /// As [`Store::begin`].
+    pub fn begin_empty(&mut self) -> Result<()> {
+        self.step(|_| Ok(()))
+    }
+
+    /// Has the commit of the running transaction carry these. Without a word it has those of the commit before.
+    pub fn set_log_numbers(&mut self, numbers: LogNumbers) {
+        if let Some(changes) = &mut self.suspended {
+            changes.log = numbers;
+        }
     }
 
     /// Whether the whole database is being rewritten, as far as it is not committed yet.
