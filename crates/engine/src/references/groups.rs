@@ -19,6 +19,8 @@ const TOGETHER: u32 = 16 << 10;
 const UNITS_MIN: u64 = 64;
 /// So many groups of a tree are measured.
 const MEASURED: u64 = 12;
+/// Of the smallest trees all are, so many groups of all of them together: nothing is guessed of a small database.
+const MEASURED_WHOLE: u64 = 128;
 /// They have to save one byte in so many.
 const WORTHWHILE: u64 = 32;
 
@@ -63,6 +65,7 @@ impl Groups {
             interrupt::check()?;
             trees.entry(plan.dictionary_of(unit)).or_default().units += 1;
         }
+        Tree::measure_whole(trees.values_mut(), count.into());
         for unit in all() {
             interrupt::check()?;
             if let Some(tree) = trees.get_mut(&plan.dictionary_of(unit)) {
@@ -128,14 +131,32 @@ impl Groups {
 struct Tree {
     units: u64,
     seen: u64,
+    /// Whether all its groups are measured.
+    whole: bool,
     /// Whole groups of units, from all over it.
     chosen: Vec<Unit>,
 }
 
 impl Tree {
-    /// Takes the first `count` units of each of [`MEASURED`] equal stretches.
+    /// Decides which trees are small enough for all their groups of `count` units to be measured.
+    fn measure_whole<'a>(trees: impl Iterator<Item = &'a mut Tree>, count: u64) {
+        let mut smallest: Vec<&mut Tree> = trees.filter(|tree| tree.units >= UNITS_MIN).collect();
+        smallest.sort_by_key(|tree| tree.units);
+        let mut left = MEASURED_WHOLE;
+        for tree in smallest {
+            let Some(rest) = left.checked_sub(tree.units.div_ceil(count)) else {
+                return;
+            };
+            (left, tree.whole) = (rest, true);
+        }
+    }
+
+    /// Takes the first `count` units of each of [`MEASURED`] equal stretches, or all units.
     fn choose(&mut self, unit: Unit, count: u64) -> std::result::Result<(), Halt> {
-        let stretch = (self.units / MEASURED).max(count);
+        let stretch = match self.whole {
+            true => count,
+            false => (self.units / MEASURED).max(count),
+        };
         if self.units >= UNITS_MIN && self.seen % stretch < count {
             litepack_io::memory::push(&mut self.chosen, unit)?;
         }
@@ -233,5 +254,30 @@ impl Waiting {
     pub(super) fn take(self) -> Vec<Group> {
         let rest = self.groups.into_values();
         self.full.into_iter().chain(rest).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_trees_are_measured_whole_and_large_ones_in_a_dozen_places() {
+        let of = |units: u64| Tree {
+            units,
+            ..Tree::default()
+        };
+        let mut trees = [of(100_000), of(300), of(40), of(100), of(301)];
+        Tree::measure_whole(trees.iter_mut(), 4);
+        for tree in &mut trees {
+            for unit in Unit(0).up_to(Unit(tree.units)) {
+                tree.choose(unit, 4).unwrap();
+            }
+        }
+        let chosen = trees.map(|tree| tree.chosen.len() as u64);
+        // 300 units and 100 are 100 groups; there are none left for 301.
+        assert_eq!(chosen[1..4], [300, 0, 100]);
+        let dozen = MEASURED * 4..=(MEASURED + 1) * 4;
+        assert!(dozen.contains(&chosen[0]) && dozen.contains(&chosen[4]));
     }
 }
