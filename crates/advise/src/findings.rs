@@ -11,6 +11,7 @@ use litepack_database::printable;
 use serde::Serialize;
 
 use super::account::Scale;
+use super::copies::Copied;
 use super::left::Left;
 use super::modes::packed::Packed;
 use super::rebuild::{Filling, changed, vacuumed};
@@ -66,6 +67,7 @@ pub(crate) struct Evidence<'a> {
     pub(crate) scale: &'a Scale,
     pub(crate) packed: &'a Packed,
     pub(crate) left: &'a Left,
+    pub(crate) copies: &'a [Copied],
     /// Whether texts are UTF-8.
     pub(crate) utf8: bool,
     /// Pages that could not be read or made no sense.
@@ -79,6 +81,7 @@ pub(crate) fn all(evidence: &Evidence<'_>) -> Vec<Finding> {
     let mut found = Vec::new();
     found.extend(evidence.vacuum());
     found.extend(evidence.identical_pages());
+    found.extend((evidence.copies.iter()).map(|copied| evidence.full_text_copy(copied)));
     for (at, tree) in evidence.trees.iter().enumerate() {
         let sample = &evidence.samples.trees[at];
         if tree.name.starts_with("sqlite_") && tree.kind == TreeKind::Table {
@@ -218,6 +221,32 @@ impl Evidence<'_> {
             saves_bytes: (share * self.left.file) as i64,
             sql: None,
         })
+    }
+
+    /// A full-text table with a copy of the text of a table.
+    fn full_text_copy(&self, copied: &Copied) -> Finding {
+        let (name, table) = (printable(&copied.name), printable(&copied.table));
+        let columns = self.schema.tables.get(&copied.table).map(|of| &of.columns);
+        let columns: Vec<String> = (copied.columns.iter())
+            .filter_map(|at| Some(printable(&columns?.get(*at)?.name)))
+            .collect();
+        let copy = printable(&self.trees[copied.copy].name);
+        Finding {
+            kind: "full_text_copy",
+            title: format!(
+                "full-text table {name} has a copy of {table} ({})",
+                columns.join(", ")
+            ),
+            detail: format!(
+                "Its table {copy} keeps what the rows of {table} with the same rowids have. A full-text table made anew with \
+                 content='{table}' keeps the index alone, and reads the text there. Its columns need the names that they \
+                 have there, or in a view. Fill it by INSERT INTO name(name) VALUES('rebuild'). Triggers on {table} then \
+                 have to tell it of each row that is inserted, deleted or updated, a deletion with the former text: see \
+                 https://sqlite.org/fts5.html#external_content_tables. VACUUM then gives the room back."
+            ),
+            saves_bytes: self.left.of(copied.copy, self.bytes(copied.copy)) as i64,
+            sql: None,
+        }
     }
 
     /// An index that another one, or the key of the table, does all the work of.

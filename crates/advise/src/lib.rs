@@ -6,7 +6,7 @@
 //! sample.rs    leaves, parsed                       column.rs    what is seen of a column
 //! kind.rs      what a value looks like              json.rs      keys of JSON
 //! account.rs   from the sample to the whole         rebuild.rs   pages after VACUUM
-//! left.rs      what the file keeps of them
+//! left.rs      what the file keeps of them          copies.rs    full-text tables with a copy of a table
 //! modes/       sizes of the ways to keep it         recommend.rs which way
 //! findings.rs, column_findings.rs, sql.rs           what else helps, and the SQL for it
 //! html.rs, treemap.rs                               the report as a page
@@ -16,6 +16,7 @@
 mod account;
 mod column;
 mod column_findings;
+mod copies;
 mod findings;
 mod html;
 mod json;
@@ -353,6 +354,14 @@ fn report(
     let samples = Samples::take(&mut pages, owners, sample, time.until(0.5, 0.12));
     let scale = Scale::new(&samples, &pages.header);
     job.check()?;
+    let copies = copies::find(
+        &mut pages,
+        owners.trees(),
+        &schema,
+        &samples,
+        time.until(0.55, 0.05),
+    );
+    job.check()?;
     step.at("archive");
     let archive = modes::archive::predict(&mut pages, sample, time.until(0.6, 0.08))?;
     job.check()?;
@@ -378,6 +387,7 @@ fn report(
         scale: &scale,
         packed: &packed,
         left: &left,
+        copies: &copies,
         utf8: pages.header.encoding == Encoding::Utf8,
         bad,
         places: (trees.iter().enumerate())

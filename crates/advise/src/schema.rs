@@ -43,6 +43,8 @@ pub(crate) struct Schema {
     pub(crate) foreign: HashSet<(String, String)>,
     /// Tables at the ends of foreign keys, in lower case.
     pub(crate) related: HashSet<String>,
+    /// Full-text tables that keep a copy of their text, and the table that has it.
+    pub(crate) full_text: Vec<(String, String)>,
     /// Whether free pages can be given back.
     pub(crate) auto_vacuum: bool,
 }
@@ -132,6 +134,12 @@ impl Schema {
                 let own = names.range(prefix.clone()..);
                 for (_, name) in own.take_while(|(lower, _)| lower.starts_with(&prefix)) {
                     self.change(name, |table| table.shadow = true);
+                }
+                // One with `content=` has no such table.
+                if let Some(copy) = names.get(&format!("{prefix}content"))
+                    && is_fts5(entry.sql.as_deref().unwrap_or_default())
+                {
+                    self.full_text.push((entry.name.clone(), copy.clone()));
                 }
             }
             Some(TreeKind::Table) => self.change(&entry.name, |table| {
@@ -304,6 +312,16 @@ impl TableSchema {
     pub(crate) fn has_key(&self) -> bool {
         self.columns.iter().any(|column| column.key > 0)
     }
+}
+
+/// Whether a statement makes a table of FTS5.
+fn is_fts5(sql: &str) -> bool {
+    let words = sql.split(|c: char| !c.is_alphanumeric() && c != '_');
+    let mut words = words.filter(|word| !word.is_empty());
+    words.any(|word| word.eq_ignore_ascii_case("using"))
+        && words
+            .next()
+            .is_some_and(|word| word.eq_ignore_ascii_case("fts5"))
 }
 
 /// The rows of the schema, in order.

@@ -114,6 +114,83 @@ fn what_stands_twice_is_found() {
     assert!(found(&pages, "identical_pages").saves_bytes > 3_000_000);
 }
 
+/// Notes, and a full-text table of them that is made so and filled from these rows.
+fn notes(full_text: &str, rows: &str) -> String {
+    format!(
+        "CREATE TABLE note(id INTEGER PRIMARY KEY, at INT, title TEXT, body TEXT, origin INT);
+         {NUMBERS} INSERT INTO note SELECT i * 3, i, 'Note ' || i, hex(randomblob(iif(i % 50, 100, 4000))), i
+           FROM n LIMIT 4000;
+         CREATE TABLE tag(id INTEGER PRIMARY KEY, note INT, name TEXT); INSERT INTO tag SELECT id, id, 'x' FROM note;
+         CREATE VIRTUAL TABLE found USING fts5({full_text});
+         INSERT INTO found(rowid, body, title) {rows};"
+    )
+}
+
+/// A full-text table that repeats a table is named with it, and without the copy the file is as much smaller.
+#[test]
+fn a_full_text_table_with_a_copy_is_found() {
+    let db = Db::of(&notes("body, title", "SELECT id, body, title FROM note"));
+    let finding = found(&db, "full_text_copy");
+    assert_eq!(
+        finding.title,
+        "full-text table found has a copy of note (body, title)"
+    );
+    let sqlite = Connection::open(&db.path).unwrap();
+    sqlite.execute_batch("VACUUM").unwrap();
+    let before = db.len();
+    sqlite
+        .execute_batch(
+            "DROP TABLE found;
+             CREATE VIRTUAL TABLE found USING fts5(body, title, content='note', content_rowid='id');
+             INSERT INTO found(found) VALUES('rebuild'); VACUUM;",
+        )
+        .unwrap();
+    let saved = before as f64 - db.len() as f64;
+    let off = finding.saves_bytes as f64 / saved - 1.0;
+    assert!(off.abs() < 0.1, "{finding:?}: really {saved}");
+    let findings = db.advise().findings;
+    assert!(
+        findings.iter().all(|other| other.kind != "full_text_copy"),
+        "{findings:?}"
+    );
+}
+
+/// One with a column of another name for the key, which it does not search, has a copy, too.
+#[test]
+fn a_full_text_table_with_the_key_as_a_column_is_found() {
+    let rows = "SELECT id, body, title FROM note; UPDATE found SET key = rowid";
+    let db = Db::of(&notes("body, title, key UNINDEXED", rows));
+    let title = found(&db, "full_text_copy").title;
+    assert!(title.ends_with("note (body, title, id)"), "{title}");
+}
+
+/// Text that is nowhere else is no copy, nor is what no rowid leads to.
+#[test]
+fn full_text_tables_without_a_copy_are_left_alone() {
+    for (full_text, rows) in [
+        (
+            "body, title, content=''",
+            "SELECT id, body, title FROM note",
+        ),
+        (
+            "body, title, content='note', content_rowid='id'",
+            "SELECT id, body, title FROM note",
+        ),
+        ("body, title", "SELECT id, lower(body), title FROM note"),
+        ("body, title", "SELECT id + 100000, body, title FROM note"),
+        ("body, title", "SELECT id, body, 'in ' || title FROM note"),
+        ("body, title", "SELECT id + 1, body, title FROM note"),
+    ] {
+        let findings = Db::of(&notes(full_text, rows)).advise().findings;
+        assert!(
+            findings
+                .iter()
+                .all(|finding| finding.kind != "full_text_copy"),
+            "{full_text}, {rows}: {findings:?}"
+        );
+    }
+}
+
 /// Indexes that are needed are left alone.
 #[test]
 fn no_index_is_called_needless_that_is_not() {

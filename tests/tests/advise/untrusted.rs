@@ -74,7 +74,8 @@ fn damaged_databases_do_nothing() {
         "CREATE TABLE r(id INTEGER PRIMARY KEY, t TEXT, b BLOB); CREATE INDEX i ON r(t);
          CREATE TABLE w(k TEXT PRIMARY KEY, v TEXT) WITHOUT ROWID;
          {NUMBERS} INSERT INTO r SELECT i, 'text ' || i, randomblob(iif(i % 50, 30, 9000)) FROM n LIMIT 3000;
-         INSERT INTO w SELECT t, json_object('a', hex(b)) FROM r WHERE id < 500;"
+         INSERT INTO w SELECT t, json_object('a', hex(b)) FROM r WHERE id < 500;
+         CREATE VIRTUAL TABLE f USING fts5(t); INSERT INTO f(rowid, t) SELECT id, t FROM r;"
     ));
     let sound = std::fs::read(&db.path).unwrap();
     let options = AdviseOptions {
