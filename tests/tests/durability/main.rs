@@ -2,6 +2,7 @@
 //!
 //! One program for all of them: each one more takes seconds to link.
 
+mod freed_pages;
 mod hot_journal;
 mod kill9;
 mod leftovers;
