@@ -14,6 +14,9 @@ pub struct Options {
     pub level: Level,
     /// Whether pages are laid out by column before zstd sees them. It is there to be switched off for comparison.
     pub columnar: bool,
+    /// Whether units that changed a little are stored as their difference to what they were. Not by default: a file that
+    /// is rewritten again and again gets up to half longer by it, because it is compacted later.
+    pub differences: bool,
     /// Threads that may work at the same time, the handle's own included: compressing when many pages are
     /// written at once, decoding ahead of a scan. By default as many as there are processors, four at most; fewer where
     /// memory is short.
@@ -36,6 +39,7 @@ impl Default for Options {
         Options {
             level: DEFAULT_LEVEL,
             columnar: true,
+            differences: false,
             threads: fixed::threads(*THREADS),
             cache: Arc::clone(Cache::shared()),
             file: FileId::unique(),

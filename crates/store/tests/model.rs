@@ -7,7 +7,7 @@ mod support;
 use litepack_codec::{Dictionary, DifferenceEncoder};
 use litepack_io::storage::Storage;
 use litepack_io::testing::CrashingStorage;
-use litepack_store::{Erase, Error, Group, Reordering, Store, Unit};
+use litepack_store::{Erase, Error, Group, Info, Reordering, Store, Unit};
 use rand::rngs::StdRng as SmallRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, RngExt, SeedableRng};
@@ -63,6 +63,9 @@ fn change(
             refer(rng, store, model)
         };
     }
+    if rng.random_ratio(1, 4) && model.current.len() > 3 * PAGE {
+        return change_a_little(rng, store, model);
+    }
     let len = if rng.random_ratio(1, 8) {
         rng.random_range(1..2 * PAGE)
     } else {
@@ -79,6 +82,25 @@ fn change(
         model.current.resize(offset + len, 0);
     }
     model.current[offset..offset + len].copy_from_slice(&bytes);
+    Ok(())
+}
+
+/// Some bytes of pages change, so that these are stored as their difference to what they were.
+fn change_a_little(
+    rng: &mut SmallRng,
+    store: &mut Store<CrashingStorage>,
+    model: &mut Model,
+) -> Result<(), Error> {
+    let whole = model.current.len() / PAGE;
+    for _ in 0..*[1, 3, 80].choose(rng).unwrap() {
+        let unit = rng.random_range(0..whole);
+        let mut page = model.current[unit * PAGE..][..PAGE].to_vec();
+        let len = rng.random_range(1..40);
+        let at = rng.random_range(0..PAGE - len);
+        rng.fill_bytes(&mut page[at..at + len]);
+        store.write((unit * PAGE) as u64, &page)?;
+        model.current[unit * PAGE..][..PAGE].copy_from_slice(&page);
+    }
     Ok(())
 }
 
@@ -271,8 +293,8 @@ fn verify_after_power_loss(disk: &CrashingStorage, model: &Model, seed: u64, con
     );
 }
 
-/// Returns the most items that the file had at a power loss.
-fn run(seed: u64, steps: usize, losses: u64) -> u64 {
+/// Returns the most items, and the most private differences, that the file had at a power loss.
+fn run(seed: u64, steps: usize, losses: u64) -> (u64, u64) {
     let mut rng = SmallRng::seed_from_u64(seed);
     let disk = CrashingStorage::default();
     let erase = [Erase::Never, Erase::WithFlush, Erase::WithCommit][seed as usize % 3];
@@ -290,7 +312,7 @@ fn run(seed: u64, steps: usize, losses: u64) -> u64 {
         possible: vec![vec![]],
     };
     let mut model = empty();
-    let (mut arranged, mut most_items) = (None, 0);
+    let (mut arranged, mut most_items, mut most_differences) = (None, 0, 0);
     for step in 0..steps {
         let context = format!("seed {seed}, step {step}");
         match rng.random_range(0..100) {
@@ -351,7 +373,9 @@ fn run(seed: u64, steps: usize, losses: u64) -> u64 {
                 model.current = model.committed.clone();
             }
             _ => {
-                most_items = most_items.max(open(&disk).info().unwrap().items);
+                let info = open(&disk).info().unwrap();
+                most_items = most_items.max(info.items);
+                most_differences = most_differences.max(private_differences(&info));
                 for loss in 0..losses {
                     verify_after_power_loss(&disk, &model, loss * 1000 + step as u64, &context);
                     verify_after_power_loss(&disk, &model, loss.min(1), &context);
@@ -364,18 +388,23 @@ fn run(seed: u64, steps: usize, losses: u64) -> u64 {
     }
     store.commit().unwrap();
     check(&mut store, &format!("seed {seed} at the end"));
-    most_items
+    (most_items, most_differences)
+}
+
+fn private_differences(info: &Info) -> u64 {
+    let mut kinds = info.codecs.iter();
+    let found = kinds.find(|(name, ..)| name == "private difference");
+    found.map_or(0, |(_, units, _)| *units)
 }
 
 #[test]
 fn behaves_like_a_vector_of_bytes_and_survives_power_loss() {
     let seeds = seeds(25, 600);
-    let items: u64 = seeds.iter().map(|seed| run(*seed, 250, 3)).sum();
-    assert!(
-        items >= seeds.len() as u64,
-        "{items} in {} runs",
-        seeds.len()
-    );
+    let runs = seeds.iter().map(|seed| run(*seed, 250, 3));
+    let (items, differences) = runs.reduce(|a, b| (a.0 + b.0, a.1 + b.1)).unwrap();
+    let fewest = seeds.len() as u64;
+    let context = format!("{items} items, {differences} differences in {fewest} runs");
+    assert!(items >= fewest && differences >= fewest, "{context}");
 }
 
 #[test]

@@ -108,6 +108,8 @@ impl Plan {
             interrupt::check()?;
             let stored = match source.reference(*at) {
                 Some(Reference::Own { len }) => Some(len),
+                // Maintenance stores it alone.
+                Some(Reference::Private { len, former }) => Some(len + former),
                 Some(Reference::Zero) | None => None,
                 // Maintenance leaves it as it is.
                 Some(_) => continue,

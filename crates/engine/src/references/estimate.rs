@@ -182,10 +182,7 @@ fn sample(
         for unit in start.up_to(stop) {
             interrupt::check()?;
             let reference = source.reference(unit);
-            let is_difference = matches!(
-                reference,
-                Some(Reference::Difference { .. } | Reference::Private { .. })
-            );
+            let is_difference = matches!(reference, Some(Reference::Difference { .. }));
             let there = unit != Unit::FIRST && !is_difference;
             if !there || !source.read(unit.start(unit_size), &mut page) || is_zero(&page) {
                 continue;

@@ -73,6 +73,8 @@ pub struct Record {
     pub tag_len: u32,
     /// Which log follows this commit.
     pub log: LogNumbers,
+    /// The part of the budget for private differences that is spent.
+    pub difference_bytes: u64,
 }
 
 /// By these a log is known to follow a commit (docs/internals/log.md). All zero in a file that never had one.
@@ -110,6 +112,7 @@ impl Record {
             item_count: 0,
             tag_len: 0,
             log: LogNumbers::default(),
+            difference_bytes: 0,
         }
     }
 
@@ -138,6 +141,7 @@ impl Record {
         for number in [log.current, log.next, log.end, log.unfinished] {
             out.extend(number.to_le_bytes());
         }
+        out.extend(self.difference_bytes.to_le_bytes());
         out.resize(RECORD_LEN - 8, 0);
         out.extend(uuid.sum64(&out).to_le_bytes());
         out.try_into().expect("a record has its length")
@@ -169,6 +173,7 @@ impl Record {
             end: fields.u64()?,
             unfinished: fields.u64()?,
         };
+        let difference_bytes = fields.u64()?;
         Some(Record {
             seq,
             features,
@@ -188,6 +193,7 @@ impl Record {
             item_count,
             tag_len,
             log,
+            difference_bytes,
         })
     }
 }

@@ -98,7 +98,8 @@ impl<D: Storage> Store<D> {
     /// # Errors
     /// When the page map cannot be read.
     pub fn stored_len(&mut self, unit: Unit) -> Result<u32> {
-        Ok(self.entry(unit)?.len)
+        let len = self.entry(unit)?.stored_len();
+        Ok(u32::try_from(len).unwrap_or(u32::MAX))
     }
 
     /// Whether a unit is stored by reference to others.
@@ -109,8 +110,8 @@ impl<D: Storage> Store<D> {
         Ok(!self.entry(unit)?.is_alone())
     }
 
-    /// Stores units again that are not stored with the dictionary that `wanted` names for them, or not at the writing
-    /// level: some from `from` on. Returns where to go on, and `None` at the end. Earlier writes are committed first;
+    /// Stores units again that are private differences, or are not stored with the dictionary that `wanted` names for
+    /// them or not at the writing level: some from `from` on. Returns where to go on, and `None` at the end. Earlier writes are committed first;
     /// the caller commits those of this call.
     ///
     /// # Errors
@@ -221,7 +222,7 @@ impl<D: Storage> Transaction<'_, D> {
         Ok(Some(at))
     }
 
-    /// Whether a unit stays stored by reference. It does not if it is the only one that needs an item, or one of few that
+    /// Whether a unit stays stored by reference. A private difference does not. Nor does a unit if it is the only one that needs an item, or one of few that
     /// need a part of it: then it is cheaper alone. Returns `None` then, else how many items were stored again.
     fn keep_reference(
         &mut self,
@@ -229,6 +230,9 @@ impl<D: Storage> Transaction<'_, D> {
         entry: &Entry,
         number: DictId,
     ) -> Result<Option<usize>> {
+        if let Basis::Former(_) = entry.basis {
+            return Ok(None);
+        }
         let mut renewed = 0;
         for named in entry.basis.items() {
             let Some(item) = self.item(*named)? else {

@@ -52,6 +52,17 @@ impl PageCache {
         self.put_page_as(PageRole::Leaf, unit, entry, bytes, spare);
     }
 
+    /// As [`PageCache::put_page`], of a page that the caller has just written.
+    pub(crate) fn put_known(
+        &self,
+        unit: Unit,
+        entry: &impl DecodedFrom,
+        bytes: &[u8],
+        spare: &mut Spare,
+    ) {
+        self.put_page_as(PageRole::Known, unit, entry, bytes, spare);
+    }
+
     /// As [`PageCache::put_page`]; if the page leads to others, that is its role.
     fn put_page_as(
         &self,

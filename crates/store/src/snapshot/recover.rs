@@ -285,6 +285,8 @@ fn validate(record: &Record, slot: usize) -> Result<()> {
         && (record.items_height == 0) == record.items.is_none()
         && (record.items_height == 0) == (record.item_count == 0)
         && (record.items_height == 0 || has_references)
+        && record.difference_bytes <= record.end.0
+        && (record.difference_bytes == 0 || has_references)
         && pointers.iter().all(Pointer::is_plausible);
     if sane {
         Ok(())

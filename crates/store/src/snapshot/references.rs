@@ -184,6 +184,21 @@ impl<R: ReadAt> PageReader<R> {
         Ok(())
     }
 
+    /// Appends a former unit, decoded.
+    pub(crate) fn append_former(
+        &mut self,
+        image: &Image,
+        former: &Extent,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        let base = Base {
+            item: None,
+            extent: *former,
+            units: 1,
+        };
+        self.append_units(image, &base.source(0), out)
+    }
+
     /// Appends all units that an extent decodes to by itself.
     pub(crate) fn append_units(
         &mut self,

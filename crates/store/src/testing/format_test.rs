@@ -159,6 +159,7 @@ fn commit_records_are_as_documented() {
         items: pointer(60),
         items_height: 21,
         item_count: 22,
+        difference_bytes: 28,
         tag_len: 23,
         log: LogNumbers {
             current: 24,
@@ -176,6 +177,7 @@ fn commit_records_are_as_documented() {
         ("features", 19),
         ("items_height", 21),
         ("item_count", 22),
+        ("difference_bytes", 28),
         ("tag_len", 23),
         ("log_current", 24),
         ("log_next", 25),

@@ -11,6 +11,7 @@ pub mod hostile;
 pub(crate) fn options() -> crate::Options {
     crate::Options {
         file: litepack_io::cache::FileId::unique(),
+        differences: true,
         ..crate::Options::default()
     }
 }

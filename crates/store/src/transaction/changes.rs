@@ -53,17 +53,22 @@ pub(crate) struct Changes {
 pub(super) struct Stored {
     pub(super) units: u64,
     pub(super) bytes: u64,
+    /// The part of the budget for differences that is spent.
+    pub(super) differences: u64,
 }
 
 impl Stored {
     pub(super) fn add(&mut self, entry: &Entry) {
         self.units += u64::from(!entry.is_zero());
         self.bytes += entry.stored_len();
+        self.differences += entry.difference_len();
     }
 
     pub(super) fn remove(&mut self, entry: &Entry) {
         self.units = self.units.saturating_sub(u64::from(!entry.is_zero()));
         self.remove_bytes(entry.stored_len());
+        let differences = &mut self.differences;
+        *differences = differences.saturating_sub(entry.difference_len());
     }
 
     /// Of what belongs to no unit alone.
@@ -134,6 +139,7 @@ impl<D: Storage> Store<D> {
             stored: Stored {
                 units: commit.record.stored_units,
                 bytes: commit.record.stored_bytes,
+                differences: commit.record.difference_bytes,
             },
             log: commit.record.log,
             items: ItemChanges::after(&commit.record),

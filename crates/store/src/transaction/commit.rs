@@ -118,6 +118,7 @@ impl<D: Storage> Transaction<'_, D> {
             item_count: changes.items.count(),
             tag_len: 0,
             log: changes.log,
+            difference_bytes: changes.stored.differences,
         };
         let slot = slot_after(last);
         let bytes = record.encode(self.medium().uuid);

@@ -4,6 +4,9 @@ pub(crate) mod changes;
 pub(crate) mod commit;
 mod create;
 mod dictionaries;
+mod differences;
+#[cfg(test)]
+mod differences_test;
 mod flush;
 pub(crate) mod groups;
 mod items;

@@ -47,8 +47,10 @@ pub enum Reference {
     },
     /// As the difference to an extent that no other unit has.
     Private {
-        /// Length of the difference in bytes, without that extent.
+        /// Length of the difference in bytes.
         len: u32,
+        /// Length of that extent.
+        former: u32,
     },
 }
 
@@ -179,7 +181,10 @@ fn described(entry: &Entry) -> Reference {
             len,
             bases: bases.as_slice().to_vec(),
         },
-        Basis::Former(_) => Reference::Private { len },
+        Basis::Former(former) => Reference::Private {
+            len,
+            former: former.len,
+        },
         Basis::Alone | Basis::Shared { .. } if len == 0 => Reference::Zero,
         Basis::Alone | Basis::Shared { .. } => Reference::Own { len },
     }

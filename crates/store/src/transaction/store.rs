@@ -44,7 +44,7 @@ impl<D: Storage> Store<D> {
     pub fn open(disk: D, options: Options) -> Result<Store<D>> {
         Ok(Store {
             snapshot: Snapshot::open(disk, &options)?,
-            writer: Writer::new(options.level, options.columnar),
+            writer: Writer::new(&options),
             suspended: None,
         })
     }

@@ -188,20 +188,26 @@ impl<D: Storage> Transaction<'_, D> {
             self.write_batch()?;
             self.write_queue()?;
         }
-        self.encode_early();
-        Ok(())
+        self.encode_early()
     }
 
     /// Has workers begin to encode what is buffered, once that is much. Not if a dictionary is about to be
     /// trained: it takes all pages there are and helps them all.
-    fn encode_early(&mut self) {
+    fn encode_early(&mut self) -> Result<()> {
         let limit = self.store.snapshot.pages().workers_max();
-        let is_worth_it = limit > 0 && self.store.writer.buffer.is_worth_beginning();
+        if limit == 0 {
+            return Ok(());
+        }
+        if self.store.writer.buffer.is_worth_comparing() {
+            self.compare_buffered()?;
+        }
+        let is_worth_it = self.store.writer.buffer.is_worth_beginning();
         if is_worth_it && self.training_due().is_none() {
             let recipe = self.recipe();
             let workers = &mut self.store.snapshot.pages().workers;
             self.store.writer.buffer.begin(&recipe, limit, workers);
         }
+        Ok(())
     }
 
     /// Puts `bytes` into the buffered unit, `within` it.
@@ -217,8 +223,7 @@ impl<D: Storage> Transaction<'_, D> {
         }
         let unit_size = self.changes.image.unit_size as usize;
         if bytes.len() == unit_size {
-            let choice = self.choice_for(unit, bytes, dictionary)?;
-            self.store.writer.buffer.insert(unit, bytes, choice)?;
+            self.insert(unit, bytes, dictionary)
         } else {
             let mut page = self.unit_before_change(unit)?;
             #[expect(
@@ -226,10 +231,19 @@ impl<D: Storage> Transaction<'_, D> {
                 reason = "`bytes` do not reach past their unit"
             )]
             page[within..within + bytes.len()].copy_from_slice(bytes);
-            let choice = self.choice_for(unit, &page, dictionary)?;
-            self.store.writer.buffer.insert(unit, &page, choice)?;
+            self.insert(unit, &page, dictionary)
         }
-        Ok(())
+    }
+
+    /// Buffers a whole unit that is not buffered yet.
+    fn insert(&mut self, unit: Unit, page: &[u8], dictionary: Option<DictId>) -> Result<()> {
+        let choice = self.choice_for(unit, page, dictionary)?;
+        let may_differ = dictionary.is_none() && self.may_differ(unit);
+        let buffer = &mut self.store.writer.buffer;
+        match may_differ {
+            true => buffer.insert_undecided(unit, page, choice),
+            false => buffer.insert(unit, page, choice),
+        }
     }
 
     /// How to store a unit that is about to become this.
@@ -269,9 +283,11 @@ impl<D: Storage> Transaction<'_, D> {
         if self.store.writer.buffer.is_empty() {
             return Ok(());
         }
+        self.compare_buffered()?;
         if self.train_if_due()? {
             self.choose_again()?;
         }
+        self.place_differing()?;
         let recipe = self.recipe();
         let pages = self.store.snapshot.pages();
         let (limit, workers) = (pages.workers_max(), &mut pages.workers);

@@ -6,6 +6,9 @@
 //! dropped: a result counts only for the very page it was made from. Such a unit is left for the end: however
 //! often it is written, there is one former page of it at most.
 //!
+//! Units that may be stored as differences are compared first, by the handle (`differences.rs`). Workers are given
+//! only what is to be encoded as a whole.
+//!
 //! At the end units come out in groups as they arrived, each group in the order of its units: SQLite writes
 //! a commit's pages in order. The handle finds a group its place while workers encode the next.
 
@@ -21,6 +24,7 @@ use crate::format::unit::Unit;
 use crate::medium::dictionaries::Choice;
 use crate::medium::tools::{Tools, Workers};
 use crate::snapshot::pages::Overlay;
+use crate::transaction::differences::Difference;
 use litepack_io::cache::copy_into;
 use litepack_io::fixed;
 use litepack_io::results::Results;
@@ -48,6 +52,17 @@ pub(crate) struct Recipe {
 struct Page {
     bytes: Arc<[u8]>,
     choice: Choice,
+    /// How it is stored, if that is no whole.
+    difference: Option<Difference>,
+}
+
+/// A unit that is to be stored as a difference.
+#[derive(Debug)]
+pub(crate) struct Differing {
+    pub(crate) unit: Unit,
+    pub(crate) bytes: Arc<[u8]>,
+    pub(crate) choice: Choice,
+    pub(crate) difference: Difference,
 }
 
 /// A unit after encoding: how, and where in its part's bytes. No bytes means all zero.
@@ -74,7 +89,12 @@ struct Part {
 pub(crate) struct WriteBuffer {
     units: BTreeMap<Unit, Page>,
     bytes: usize,
-    /// Units that no worker was given.
+    /// Units that have to be compared with what they were.
+    undecided: Vec<Unit>,
+    /// Units that are stored as differences, and how much longer that makes the differences of the file.
+    differing: usize,
+    growth: i64,
+    /// Units to be encoded as a whole that no worker was given.
     waiting: Vec<Unit>,
     /// Units written again after a worker was given them.
     again: Vec<Unit>,
@@ -111,23 +131,108 @@ impl WriteBuffer {
         self.units.get(&unit).map(|page| &*page.bytes)
     }
 
-    /// Adds a whole unit that is not here yet.
+    /// Adds a whole unit that is not here yet, and is encoded as a whole.
     pub(crate) fn insert(&mut self, unit: Unit, bytes: &[u8], choice: Choice) -> Result<()> {
-        let copy = copy_into(self.spare.pop(), bytes)?;
-        self.bytes += bytes.len();
+        self.insert_undecided(unit, bytes, choice)?;
+        self.undecided.pop();
         self.waiting.push(unit);
-        self.units.insert(
-            unit,
-            Page {
-                bytes: copy,
-                choice,
-            },
-        );
         Ok(())
     }
 
+    /// Adds a whole unit that is not here yet, and is to be compared with what it was.
+    pub(crate) fn insert_undecided(
+        &mut self,
+        unit: Unit,
+        bytes: &[u8],
+        choice: Choice,
+    ) -> Result<()> {
+        let copy = copy_into(self.spare.pop(), bytes)?;
+        self.bytes += bytes.len();
+        self.undecided.push(unit);
+        let page = Page {
+            bytes: copy,
+            choice,
+            difference: None,
+        };
+        self.units.insert(unit, page);
+        Ok(())
+    }
+
+    /// Units that are to be compared with what they were. The caller says of each how it is stored.
+    pub(crate) fn take_undecided(&mut self) -> Vec<Unit> {
+        std::mem::take(&mut self.undecided)
+    }
+
+    /// A unit that was compared is stored so: as a difference, or as a whole.
+    pub(crate) fn decide(&mut self, unit: Unit, difference: Option<Difference>) {
+        let Some(page) = self.units.get_mut(&unit) else {
+            // It was cut off.
+            return;
+        };
+        match &difference {
+            Some(difference) => {
+                self.differing += 1;
+                self.growth = self.growth.saturating_add(difference.growth);
+            }
+            None => self.waiting.push(unit),
+        }
+        page.difference = difference;
+    }
+
+    /// By how much the differences here make those of the file longer.
+    pub(crate) fn growth(&self) -> i64 {
+        self.growth
+    }
+
+    /// A page is not stored as this difference after all.
+    fn forget(&mut self, difference: &Difference) {
+        self.differing -= 1;
+        self.growth = self.growth.saturating_sub(difference.growth);
+    }
+
+    /// Takes out the units that are stored as differences, in order.
+    pub(crate) fn take_differing(&mut self) -> Vec<Differing> {
+        if self.differing == 0 {
+            return Vec::new();
+        }
+        let is_differing = |_: &Unit, page: &mut Page| page.difference.is_some();
+        let taken = self.units.extract_if(.., is_differing);
+        let taken = taken.filter_map(|(unit, page)| {
+            Some(Differing {
+                unit,
+                bytes: page.bytes,
+                choice: page.choice,
+                difference: page.difference?,
+            })
+        });
+        let taken: Vec<Differing> = taken.collect();
+        self.bytes -= taken.iter().map(|page| page.bytes.len()).sum::<usize>();
+        (self.differing, self.growth) = (0, 0);
+        taken
+    }
+
+    /// Puts a unit back that was taken out, to be encoded as a whole.
+    pub(crate) fn put_back(&mut self, taken: Differing) {
+        self.bytes += taken.bytes.len();
+        self.waiting.push(taken.unit);
+        let page = Page {
+            bytes: taken.bytes,
+            choice: taken.choice,
+            difference: None,
+        };
+        self.units.insert(taken.unit, page);
+    }
+
+    /// Keeps the memory of a page that is stored now.
+    pub(crate) fn reuse_page(&mut self, mut page: Arc<[u8]>) {
+        let held: usize = self.spare.len() * page.len();
+        if held < fixed::part(SPARE_MAX) && Arc::get_mut(&mut page).is_some() {
+            self.spare.push(page);
+        }
+    }
+
     /// Decides again how everything buffered is stored, given the page and the number it had. Units already encoded are
-    /// dropped.
+    /// dropped. None waits to be compared.
     pub(crate) fn choose_again(
         &mut self,
         workers: &mut Workers,
@@ -136,9 +241,12 @@ impl WriteBuffer {
         workers.clear();
         self.given = None;
         self.again.clear();
-        self.waiting = self.units.keys().copied().collect();
-        for page in self.units.values_mut() {
+        self.waiting.clear();
+        for (unit, page) in &mut self.units {
             page.choice = choice(&page.bytes, page.choice.number)?;
+            if page.difference.is_none() {
+                self.waiting.push(*unit);
+            }
         }
         Ok(())
     }
@@ -154,11 +262,7 @@ impl WriteBuffer {
     /// Keeps the memory of pages that are stored now.
     pub(crate) fn reuse(&mut self, finished: Finished) {
         for encoded in finished.parts.into_iter().flat_map(|part| part.encoded) {
-            let mut page = encoded.page;
-            let held: usize = self.spare.len() * page.len();
-            if held < fixed::part(SPARE_MAX) && Arc::get_mut(&mut page).is_some() {
-                self.spare.push(page);
-            }
+            self.reuse_page(encoded.page);
         }
     }
 
@@ -176,24 +280,44 @@ impl WriteBuffer {
             reason = "`bytes` do not reach past their unit"
         )]
         Arc::make_mut(&mut page.bytes)[within..within + bytes.len()].copy_from_slice(bytes);
+        let difference = page.difference.take();
+        if let Some(difference) = difference {
+            self.forget(&difference);
+            self.undecided.push(unit);
+        }
         Ok(true)
     }
 
     /// Forgets all but the first `kept` units of the database.
     pub(crate) fn truncate(&mut self, kept: u64) {
         let cut = self.units.split_off(&Unit(kept));
-        self.bytes -= cut.values().map(|page| page.bytes.len()).sum::<usize>();
+        for page in cut.values() {
+            self.bytes -= page.bytes.len();
+            if let Some(difference) = &page.difference {
+                self.forget(difference);
+            }
+        }
+        self.undecided.retain(|unit| unit.0 < kept);
     }
 
     /// Whether enough units wait for [`WriteBuffer::begin`] to be worth calling.
     pub(crate) fn is_worth_beginning(&self) -> bool {
-        self.waiting.len() >= UNITS_PER_JOB && self.units.len() >= UNITS_PER_WORKER
+        self.waiting.len() >= UNITS_PER_JOB && self.is_for_workers()
+    }
+
+    /// The same, of units that have to be compared first.
+    pub(crate) fn is_worth_comparing(&self) -> bool {
+        self.undecided.len() >= UNITS_PER_JOB && self.is_for_workers()
+    }
+
+    fn is_for_workers(&self) -> bool {
+        self.units.len() - self.differing >= UNITS_PER_WORKER
     }
 
     /// Has workers encode the units that wait, as `recipe` says.
     pub(crate) fn begin(&mut self, recipe: &Recipe, limit: usize, workers: &mut Workers) {
         let given = self.given.get_or_insert_default();
-        let limit = limit.min(self.units.len() / UNITS_PER_WORKER);
+        let limit = limit.min((self.units.len() - self.differing) / UNITS_PER_WORKER);
         for job in self.waiting.chunks(UNITS_PER_JOB) {
             let (units, recipe) = (&self.units, recipe.clone());
             let promise = given.results.promise();
@@ -215,8 +339,8 @@ impl WriteBuffer {
         self.waiting.clear();
     }
 
-    /// Takes everything buffered out, to be encoded as `recipe` says. Units that no worker was given come in groups
-    /// only if that is wanted.
+    /// Takes everything buffered out, to be encoded as `recipe` says: no unit is a difference any more. Units that no
+    /// worker was given come in groups only if that is wanted.
     pub(crate) fn finish(
         &mut self,
         recipe: Recipe,
@@ -385,6 +509,7 @@ fn encode(
         let Page {
             bytes: page,
             choice,
+            ..
         } = page;
         let storage = if page.iter().all(|byte| *byte == 0) {
             Encoding::RAW

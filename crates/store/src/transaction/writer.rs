@@ -2,6 +2,7 @@
 
 use litepack_codec::{Encoder, LEVELS, Level};
 
+use crate::options::Options;
 use crate::space::erase::Eraser;
 use crate::transaction::newest::Newest;
 use crate::transaction::undo::Undo;
@@ -14,6 +15,10 @@ use litepack_io::cache::CacheReservation;
 pub(crate) struct Writer {
     pub(super) level: Level,
     pub(super) columnar: bool,
+    /// Whether units become private differences.
+    pub(super) differences: bool,
+    /// A unit as it was, which another one is compared with.
+    pub(super) base: Vec<u8>,
     /// Pages of the running transaction; empty between transactions, when it keeps their memory.
     pub(super) buffer: WriteBuffer,
     pub(super) queue: WriteQueue,
@@ -41,10 +46,12 @@ pub(crate) struct Compaction {
 }
 
 impl Writer {
-    pub(super) fn new(level: Level, columnar: bool) -> Writer {
+    pub(super) fn new(options: &Options) -> Writer {
         Writer {
-            level: level.clamp(*LEVELS.start(), *LEVELS.end()),
-            columnar,
+            level: options.level.clamp(*LEVELS.start(), *LEVELS.end()),
+            columnar: options.columnar,
+            differences: options.differences,
+            base: Vec::new(),
             buffer: WriteBuffer::default(),
             queue: WriteQueue::default(),
             reservation: None,

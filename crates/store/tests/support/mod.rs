@@ -38,6 +38,7 @@ pub fn options() -> Options {
     Options {
         cache: Arc::new(Cache::new(1 << 20)),
         file: FileId::unique(),
+        differences: true,
         ..Options::default()
     }
 }
