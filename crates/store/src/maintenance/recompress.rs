@@ -111,8 +111,8 @@ impl<D: Storage> Store<D> {
     }
 
     /// Stores units again that are private differences, or are not stored with the dictionary that `wanted` names for
-    /// them or not at the writing level: some from `from` on. Returns where to go on, and `None` at the end. Earlier writes are committed first;
-    /// the caller commits those of this call.
+    /// them or not at the writing level: some from `from` on. Returns where to go on, and `None` at the end. Earlier
+    /// writes are committed first; the caller commits those of this call.
     ///
     /// # Errors
     /// The transaction is rolled back.
@@ -222,8 +222,9 @@ impl<D: Storage> Transaction<'_, D> {
         Ok(Some(at))
     }
 
-    /// Whether a unit stays stored by reference. A private difference does not. Nor does a unit if it is the only one that needs an item, or one of few that
-    /// need a part of it: then it is cheaper alone. Returns `None` then, else how many items were stored again.
+    /// Whether a unit stays stored by reference. A private difference does not. Nor does a unit that is the only one to
+    /// need an item, or one of few that need a part of it: it is cheaper alone. Returns `None` then, else how many items
+    /// were stored again.
     fn keep_reference(
         &mut self,
         unit: Unit,

@@ -1,8 +1,8 @@
 //! Units that changed a little are stored as their difference to what they were: a private difference.
 //!
 //! It is made in a seventh of the time that a unit takes to encode, and it is short, so a small change writes little.
-//! The former extent stays, owned by the same entry. A difference never stands on a difference: a unit that is one becomes
-//! another one to the same former extent, or is encoded as a whole again.
+//! The former extent stays, owned by the same entry. A difference never stands on a difference: a unit that is one
+//! becomes another one to the same former extent, or is encoded as a whole again.
 //!
 //! Differences are a debt: they are bytes besides the former extents, and these may have more than the unit still
 //! needs. So the file has a budget for them ([`BUDGET`]). Beyond it, units are encoded as a whole. Maintenance encodes
