@@ -70,7 +70,7 @@ pub struct Campaign {
     pub rounds: u64,
     /// Crash again during recovery, and write afterwards, at every so-many-th state (0: never).
     pub deep_every: u64,
-    /// Whether names and lengths survive in order ([`SimDisk::set_ordered_metadata`]).
+    /// Whether names and lengths survive in order ([`SimDisk::set_ordered_metadata`](crate::SimDisk::set_ordered_metadata)).
     pub ordered_metadata: bool,
     /// One bit of a database flips in each state: then it is right, or an error.
     pub rot: bool,
