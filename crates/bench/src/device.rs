@@ -1,6 +1,6 @@
 //! A block device of its own, in a file: what is written to it is counted by the system, sector by sector.
 //!
-//! What a process is said to write counts whole pages of memory, and several times too much. Only a device tells what a
+//! The system's count for a process is in whole pages of memory, several times too much. Only a device tells what a
 //! file system has given it, its own journal included.
 
 use std::fs::{self, File};

@@ -9,7 +9,7 @@ use std::io;
 
 use crate::error::{Error, Result};
 
-/// What a log says in its head of the file that it is for. An `own` of 0: nothing, so that it is applied to any. An
+/// The part of a log's head that names the file it is for. An `own` of 0: nothing, so that it is applied to any. An
 /// earlier Litepack wrote such logs, and where the file cannot be asked they are written still.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Binding {
@@ -19,7 +19,7 @@ pub(crate) struct Binding {
     pub after: u64,
 }
 
-/// What the file says in its newest commit.
+/// The numbers in the file's newest commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileState {
     /// The file's identity.
@@ -28,7 +28,7 @@ pub struct FileState {
     pub current: u64,
     /// The number that the next log begins after.
     pub next: u64,
-    /// What that log has before this place may be in the file.
+    /// The file may have that log's records up to this place.
     pub end: u64,
     /// Only a part of it is: without that log the file is no database.
     pub is_unfinished: bool,
@@ -36,7 +36,7 @@ pub struct FileState {
 
 /// The file that a log is for.
 pub trait BoundTo {
-    /// What it says now; `None` if it holds nothing yet.
+    /// Its state now; `None` if it holds nothing yet.
     ///
     /// # Errors
     /// If it cannot be read.

@@ -279,7 +279,7 @@ impl<S: Storage> Log<S> {
         )))
     }
 
-    /// What the file says that the log is for.
+    /// The state of the file that the log is for.
     fn state(&self) -> Result<Option<FileState>> {
         match &self.file {
             Some(file) => Ok(file.state()?),

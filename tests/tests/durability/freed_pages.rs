@@ -150,23 +150,18 @@ fn a_checkpoint_that_ends_half_way_keeps_pages() {
             })
             .is_ok_and(|busy| busy == 0);
         disk.clear_faults();
+        let expect_content = || {
+            let found = (count(&db, "t"), count(&db, "u"));
+            assert_eq!(found, (left, others), "{context}");
+            expect_sound(&db, &context);
+        };
         // The command would copy the rest of the WAL first.
         maintain(&db, &context);
-        assert_eq!(
-            (count(&db, "t"), count(&db, "u")),
-            (left, others),
-            "{context}"
-        );
-        expect_sound(&db, &context);
+        expect_content();
         db.execute_batch("pragma wal_checkpoint(truncate)")
             .expect("a checkpoint");
         maintain(&db, &context);
-        assert_eq!(
-            (count(&db, "t"), count(&db, "u")),
-            (left, others),
-            "{context}"
-        );
-        expect_sound(&db, &context);
+        expect_content();
         if done {
             break;
         }

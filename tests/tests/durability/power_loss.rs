@@ -205,7 +205,7 @@ fn failing_syncs_and_truncations() {
     battery().failing_syncs_and_truncations();
 }
 
-/// What pages refer to is right in every commit, whatever became of the page that it came from: pages with text of others,
+/// The bases of pages are right in every commit, whatever became of the page that it came from: pages with text of others,
 /// equal pages and groups of pages.
 #[test]
 fn references_survive() {

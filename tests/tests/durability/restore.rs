@@ -20,7 +20,7 @@ fn open(path: &Path) -> Connection {
     db
 }
 
-/// Commits so many times, ten rows each.
+/// Makes this many commits of ten rows each.
 fn commit(db: &Connection, times: u32) {
     for _ in 0..times {
         db.execute_batch(
@@ -102,6 +102,14 @@ fn killed() -> Killed {
     }
 }
 
+/// Moves the file away, without its WAL, and puts the backup in its place. Returns where it is now.
+fn put_back(place: &Place, app: &Path, backup: &Path) -> PathBuf {
+    let away = place.path("away.db");
+    std::fs::rename(app, &away).expect("renamable");
+    std::fs::copy(backup, app).expect("a copy");
+    away
+}
+
 /// The database has so many rows and is sound, before and after it is written to and closed.
 fn expect(path: &Path, expected: i64, what: &str) {
     let db = open(path);
@@ -143,9 +151,7 @@ fn the_file_alone_is_put_back() {
         if with_index {
             std::fs::write(beside(&app, "-shm"), [7; 32768]).expect("writable");
         }
-        let away = place.path("away.db");
-        std::fs::rename(&app, &away).expect("renamable");
-        std::fs::copy(&backup, &app).expect("a copy");
+        let away = put_back(&place, &app, &backup);
         expect_refused(&app, rows[1], "the backup");
         // And where it belongs it is applied.
         std::fs::rename(&aside(&app)[0], wal(&away)).expect("renamable");
@@ -186,9 +192,7 @@ fn a_wal_that_is_not_applied_is_not_deleted() {
         backup,
         rows,
     } = killed();
-    let away = place.path("away.db");
-    std::fs::rename(&app, &away).expect("renamable");
-    std::fs::copy(&backup, &app).expect("a copy");
+    put_back(&place, &app, &backup);
     let log = read(&wal(&app));
     let db = open(&app);
     assert_eq!(self::rows(&db), rows[1]);
@@ -252,7 +256,7 @@ fn a_copy_from_after_the_last_checkpoint_is_the_file_itself() {
 /// File and WAL are copied one after the other, and between the two copies the program goes on.
 #[test]
 fn copies_of_two_moments() {
-    // What happens in between, and the rows that each order of copying leaves: first the file, first the WAL.
+    // Between the two copies, and the rows that each order of copying leaves: first the file, first the WAL.
     let between: [(&str, u32, i64, i64); 5] = [
         ("select 1", 0, 200, 200),
         // The WAL goes on.
@@ -304,7 +308,7 @@ fn a_file_that_is_ahead_of_the_copy_of_its_wal() {
     copy_elsewhere(&live, &app);
     expect_refused(&app, 200, "as far as the checkpoint came");
 
-    // What a reader has not seen stays in the WAL, and pages that were changed since are not brought at all.
+    // Commits that a reader has not seen stay in the WAL, and pages that were changed since are not brought at all.
     db.execute_batch("insert into u select hex(randomblob(2000)) from t")
         .expect("a commit");
     reader
@@ -489,9 +493,7 @@ fn commands_say_that_a_wal_is_not_applied() {
         backup,
         rows,
     } = killed();
-    let away = place.path("away.db");
-    std::fs::rename(&app, &away).expect("renamable");
-    std::fs::copy(&backup, &app).expect("a copy");
+    let away = put_back(&place, &app, &backup);
     let run = |arguments: &[&Path]| run_litepack(arguments);
     for command in ["check", "info"] {
         let said = succeed(command, &run(&[Path::new(command), &app]));

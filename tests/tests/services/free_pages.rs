@@ -261,7 +261,7 @@ fn a_list_that_is_in_doubt_is_left_alone() {
     }
 }
 
-/// What copies all pages gets either what they had or zeros of free ones, and the rows in any case.
+/// A copy of all pages has the rows; free pages in it are as they were, or zeros.
 #[test]
 fn copies_of_all_pages_have_the_rows() {
     let place = Place::new();

@@ -236,9 +236,23 @@ mod tests {
         }
     }
 
+    fn report_of(sections: Vec<Section>) -> Report {
+        let folder = tempfile::tempdir().unwrap();
+        Report {
+            machine: Machine::look(folder.path()).unwrap(),
+            size: Size {
+                rows: 1,
+                scale_factor: 1.0,
+            },
+            quick: true,
+            rounds: 1,
+            missing: Vec::new(),
+            sections,
+        }
+    }
+
     #[test]
     fn losses_come_first_and_lead_to_their_table() {
-        let folder = tempfile::tempdir().unwrap();
         let section = |title: &str, ours: [f64; 2]| {
             let groups = ours.map(|ours| {
                 let mut rows = vec![row("plain", 1.0), row("litepack", ours), row("other", 99.0)];
@@ -252,20 +266,10 @@ mod tests {
                 groups: groups.into(),
             }
         };
-        let report = Report {
-            machine: Machine::look(folder.path()).unwrap(),
-            size: Size {
-                rows: 1,
-                scale_factor: 1.0,
-            },
-            quick: true,
-            rounds: 1,
-            missing: Vec::new(),
-            sections: vec![
-                section("Fast", [0.5, 0.25]),
-                section("Slow: one (cold)", [2.0, 0.5]),
-            ],
-        };
+        let report = report_of(vec![
+            section("Fast", [0.5, 0.25]),
+            section("Slow: one (cold)", [2.0, 0.5]),
+        ]);
         let page = page(&report, &[]).unwrap();
         assert!(page.contains("1 of 4 rows are slower"), "{page}");
         let slow = "| [Slow](benchmarks/tables.md#slow-one-cold) | 0.50 | 2.00 | one (cold), data,";
@@ -278,7 +282,6 @@ mod tests {
 
     #[test]
     fn bytes_to_a_device_are_beside_those_of_plain() {
-        let folder = tempfile::tempdir().unwrap();
         let group = |setting, engines: &[(&'static str, f64)]| {
             let written = |(engine, bytes): &(&'static str, f64)| Row {
                 title: "Bytes written to a device: single inserts".into(),
@@ -300,18 +303,7 @@ mod tests {
                 group(Setting::DELETE_FULL, &all),
             ],
         };
-        let report = Report {
-            machine: Machine::look(folder.path()).unwrap(),
-            size: Size {
-                rows: 1,
-                scale_factor: 1.0,
-            },
-            quick: true,
-            rounds: 1,
-            missing: Vec::new(),
-            sections: vec![section],
-        };
-        let page = page(&report, &[]).unwrap();
+        let page = page(&report_of(vec![section]), &[]).unwrap();
         for line in [
             "| single inserts | WAL+FULL | 200 MB | 50.0 MB, 0.25 × | |",
             "| single inserts | DELETE+FULL | 200 MB | 50.0 MB, 0.25 × | 300 MB, 1.50 × |",

@@ -28,7 +28,7 @@ const DELETED: u32 = 20_000;
 /// Writes to a device.
 pub struct Written;
 
-/// What is done to a table of [`TABLE`] rows.
+/// The work on a table of [`TABLE`] rows.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 enum Kind {
     Insert,

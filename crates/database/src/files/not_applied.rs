@@ -15,7 +15,7 @@ use crate::names::{PACKED, with_suffix};
 pub fn tell(path: &Path, file: &File, job: &Job<'_>) {
     let beside = with_suffix(path, PACKED.wal);
     let todo = "to get what it holds, put it under that database's name, followed by -lpw";
-    // What cannot be read is told elsewhere.
+    // Files that cannot be read are told of elsewhere.
     if let Ok(Some(why)) = wal::refusal(&beside, file) {
         let name = beside.display();
         job.warn(&format!(

@@ -133,8 +133,7 @@ impl WriteBuffer {
 
     /// Adds a whole unit that is not here yet, and is encoded as a whole.
     pub(crate) fn insert(&mut self, unit: Unit, bytes: &[u8], choice: Choice) -> Result<()> {
-        self.insert_undecided(unit, bytes, choice)?;
-        self.undecided.pop();
+        self.add(unit, bytes, choice)?;
         self.waiting.push(unit);
         Ok(())
     }
@@ -146,9 +145,14 @@ impl WriteBuffer {
         bytes: &[u8],
         choice: Choice,
     ) -> Result<()> {
+        self.add(unit, bytes, choice)?;
+        self.undecided.push(unit);
+        Ok(())
+    }
+
+    fn add(&mut self, unit: Unit, bytes: &[u8], choice: Choice) -> Result<()> {
         let copy = copy_into(self.spare.pop(), bytes)?;
         self.bytes += bytes.len();
-        self.undecided.push(unit);
         let page = Page {
             bytes: copy,
             choice,
