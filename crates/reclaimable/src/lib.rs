@@ -1,9 +1,10 @@
-//! Memory that the system may take back, and that says so.
+//! Memory that the system may take back, and that says so; and memory that it may not, for keys.
 //!
 //! ```text
 //! arena.rs    slots for pages of one size, in segments: what is safe to call
 //! segment.rs  the slots of one segment, and why a copy out of them is right
 //! mapping.rs  what is asked of the system
+//! locked.rs   a value that is wiped, and kept out of swap and core dumps as far as the system allows it
 //! ```
 //! Pages that a process keeps decoded are like the system's own page cache: it is good to have them, and nothing is lost
 //! without them. Linux has memory for this: after `madvise(MADV_FREE)` a page keeps its content until memory is short,
@@ -22,6 +23,7 @@
 )]
 
 mod arena;
+mod locked;
 #[cfg(target_os = "linux")]
 mod mapping;
 #[cfg(not(target_os = "linux"))]
@@ -32,4 +34,5 @@ mod segment;
 mod tests;
 
 pub use arena::{Arena, SEGMENT};
+pub use locked::Locked;
 pub use segment::{Key, SlotContent};

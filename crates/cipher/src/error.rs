@@ -1,0 +1,39 @@
+//! The errors. None has a key in it, or anything that was derived from one.
+
+use litepack_io::memory::OutOfMemory;
+
+/// Result of an operation with keys.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// A failed operation with keys.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The key is another one than the file's.
+    #[error("wrong key")]
+    WrongKey,
+    /// The block asks for something that this version does not know, or refuses to do.
+    #[error("{0}")]
+    Unsupported(String),
+    /// What was sealed or signed was changed since, or is something else.
+    #[error("is not what was encrypted there")]
+    NotAuthentic,
+    /// A session has sealed as much as it may.
+    #[error("the session is used up")]
+    UsedUp,
+    /// There is no memory, or there are no random numbers.
+    #[error("{0}")]
+    System(String),
+}
+
+impl From<OutOfMemory> for Error {
+    fn from(error: OutOfMemory) -> Error {
+        Error::System(error.to_string())
+    }
+}
+
+impl From<getrandom::Error> for Error {
+    fn from(error: getrandom::Error) -> Error {
+        Error::System(format!("no random numbers: {error}"))
+    }
+}
