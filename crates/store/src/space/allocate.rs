@@ -60,6 +60,10 @@ impl Space {
         let lens: Vec<u64> = lens.collect();
         let mut offsets = vec![FileOffset::START; lens.len()];
         let all: Vec<usize> = (0..lens.len()).filter(|index| lens[*index] > 0).collect();
+        if self.is_small(total) {
+            self.allocate_beside(all, &lens, &mut offsets)?;
+            return Ok(offsets);
+        }
         // Of a hole much larger than this, what else would be left to be placed side by side?
         if self.smallest(total).is_some_and(|len| len < LARGE * total) {
             self.allocate_together(&all, &lens, &mut offsets)?;

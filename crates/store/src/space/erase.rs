@@ -65,10 +65,17 @@ impl Eraser {
 
     /// Overwrites the extents that are owed and free. The newest commit is durable. A failure is tried again after the
     /// next flush: the commit is safe already and must not be reported as failed.
-    pub(crate) fn erase_owed(&mut self, space: &Space, disk: &impl Storage) {
-        let erased = free_among(space, &self.owed).and_then(|free| self.overwrite(&free, disk));
-        if erased.is_ok() {
+    pub(crate) fn erase_owed(&mut self, space: &mut Space, disk: &impl Storage) {
+        let Ok(free) = free_among(space, &self.owed) else {
+            return;
+        };
+        if self.overwrite(&free, disk).is_ok() {
             self.owed.clear();
+        }
+        if self.when == Erase::WithFlush {
+            for (offset, len) in free.iter() {
+                space.will_be_written(offset, len);
+            }
         }
     }
 

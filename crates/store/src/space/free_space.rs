@@ -17,7 +17,9 @@ use crate::error::{Error, Result};
 use crate::format::layout::{DATA_START, LOCK_BYTES, OFFSET_LIMIT, Pointer};
 use crate::format::offset::FileOffset;
 use crate::space::allocate::ExtentKind;
+use crate::space::blocks::Blocks;
 use crate::space::ranges::{Holes, RangeSet};
+use crate::space::small::Taken;
 
 /// Longest chain of changes on a snapshot: bounds the reads needed before a first write.
 pub(crate) const CHAIN_MAX: usize = 32;
@@ -52,6 +54,11 @@ pub(crate) struct Space {
     renew: bool,
     /// Where the newest commit's units and nodes end.
     near: [FileOffset; 2],
+    /// What the next flush writes anyway.
+    pub(super) blocks: Blocks,
+    pub(super) taken: Taken,
+    /// The file may get longer although something is free.
+    pub(super) may_grow: bool,
 }
 
 /// One link of the chain on disk.
@@ -75,6 +82,9 @@ impl Space {
             chain: Vec::new(),
             renew: false,
             near: [FileOffset::START; 2],
+            blocks: Blocks::default(),
+            taken: Taken::default(),
+            may_grow: false,
         }
     }
 
@@ -196,8 +206,14 @@ impl Space {
             self.take(offset, len)?;
             return Ok(offset);
         }
+        self.append(len)
+    }
+
+    /// Takes `len` bytes behind the end.
+    pub(super) fn append(&mut self, len: u64) -> Result<FileOffset> {
         let offset = self.extend(len)?;
         let done = self.fresh.insert(offset, len);
+        self.note_taken(offset, len);
         self.check(done, offset)?;
         Ok(offset)
     }
@@ -271,7 +287,28 @@ impl Space {
     pub(crate) fn take(&mut self, offset: FileOffset, len: u64) -> Result<()> {
         let done = self.free.remove(offset, len) && self.fresh.insert(offset, len);
         self.log(false, offset, len)?;
+        self.note_taken(offset, len);
         self.check(done, offset)
+    }
+
+    fn note_taken(&mut self, offset: FileOffset, len: u64) {
+        self.taken.add(len);
+        self.will_be_written(offset, len);
+    }
+
+    /// Whether the file may get longer although something is free, in this transaction.
+    pub(crate) fn set_may_grow(&mut self, may_grow: bool) {
+        self.may_grow = may_grow;
+    }
+
+    /// The next flush writes these bytes.
+    pub(crate) fn will_be_written(&mut self, offset: FileOffset, len: u64) {
+        self.blocks.add(offset, len);
+    }
+
+    /// What can be taken.
+    pub(super) fn free(&self) -> &Holes {
+        &self.free
     }
 
     /// Keeps free bytes in this part of the file from being taken before the next flush, and has the chain leave
@@ -366,7 +403,7 @@ impl Space {
             let len = self.encoded_snapshot(&mut litepack_io::memory::with_room(room)?)?
                 + RANGE_BYTES_MAX;
             litepack_io::memory::room(out, len)?;
-            let offset = self.alloc(len as u64)?;
+            let offset = self.alloc_beside(len as u64, len as u64)?;
             self.encoded_snapshot(out)?;
             pad(out, start + len)?;
             Ok(offset)
@@ -378,7 +415,7 @@ impl Space {
             let mut scratch = litepack_io::memory::with_room(room)?;
             let len = encoded_changes(before, &self.changes, &mut scratch) + 2 * RANGE_BYTES_MAX;
             litepack_io::memory::room(out, len)?;
-            let offset = self.alloc(len as u64)?;
+            let offset = self.alloc_beside(len as u64, len as u64)?;
             encoded_changes(before, &self.changes, out);
             pad(out, start + len)?;
             Ok(offset)
@@ -403,6 +440,7 @@ impl Space {
         self.chain.insert(0, head);
         self.renew = false;
         self.changes.clear();
+        self.taken.published();
         let done =
             self.free.absorb(&mut self.after_commit) && self.unflushed.absorb(&mut self.fresh);
         self.check(done, head.offset)
@@ -411,6 +449,7 @@ impl Space {
     /// The newest published commit is durable.
     pub(crate) fn flushed(&mut self) -> Result<()> {
         self.unflushed = RangeSet::default();
+        self.blocks.clear();
         let done = self.free.absorb(&mut self.after_flush);
         self.check(done, self.end)
     }

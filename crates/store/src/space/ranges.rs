@@ -51,6 +51,12 @@ impl Holes {
         Some((*offset, *len))
     }
 
+    /// The ranges that hold `len` bytes as (offset, length), the smallest first.
+    pub(crate) fn fitting(&self, len: u64) -> impl Iterator<Item = (FileOffset, u64)> + '_ {
+        let fitting = self.index.0.range((len, FileOffset::START)..);
+        fitting.map(|(len, offset)| (*offset, *len))
+    }
+
     /// The ranges alone.
     pub(crate) fn ranges(&self) -> RangeSet {
         RangeSet {
@@ -89,6 +95,18 @@ impl<I: Index> RangeSet<I> {
             (start, (*offset + *len).min(part.end).bytes_since(start))
         });
         clipped.filter(|(_, len)| *len > 0)
+    }
+
+    /// The whole ranges that have bytes in a part of the file, as (offset, length), by offset.
+    pub(crate) fn reaching_into(
+        &self,
+        part: Range<FileOffset>,
+    ) -> impl Iterator<Item = (FileOffset, u64)> + '_ {
+        let before = self.by_offset.range(..part.start).next_back();
+        let before = before.filter(move |(offset, len)| **offset + **len > part.start);
+        let inside = self.by_offset.range(part.start..part.end.max(part.start));
+        let all = before.into_iter().chain(inside);
+        all.map(|(offset, len)| (*offset, *len))
     }
 
     /// The range that ends last.

@@ -16,6 +16,7 @@ use crate::format::record::{CommitNumber, LogNumbers, Record};
 use crate::format::unit::Unit;
 use crate::medium::dictionaries::Choice;
 use crate::medium::verified::Medium;
+use crate::snapshot::handle::Snapshot;
 use crate::snapshot::image::Image;
 use crate::snapshot::recover::Commit;
 use crate::space::free_space::Space;
@@ -123,15 +124,16 @@ impl<D: Storage> Store<D> {
             Some(commit) => commit,
             None => self.create()?,
         };
-        let space = match self.writer.newest.take_space() {
+        let mut space = match self.writer.newest.take_space() {
             Some(space) => space,
             None => {
                 // Again: it may be durable and unmarked.
                 self.tell_durable(&commit)?;
                 self.writer.newest.forget();
-                self.load_space(&commit.record)?
+                load_space(&self.snapshot, &commit.record)?
             }
         };
+        space.set_may_grow(!self.writer.compaction.is_running && !self.writer.rewriting);
         Ok(Changes {
             image: self.snapshot.image().clone(),
             space,
@@ -150,12 +152,12 @@ impl<D: Storage> Store<D> {
             in_order: None,
         })
     }
+}
 
-    /// The free space of a durable commit.
-    pub(super) fn load_space(&self, record: &Record) -> Result<Space> {
-        let read = |pointer| self.snapshot.medium().extent(pointer, "free-space chain");
-        Space::load(record.space, record.end, self.disk().len()?, read)
-    }
+/// The free space of a durable commit.
+pub(super) fn load_space<D: Storage>(snapshot: &Snapshot<D>, record: &Record) -> Result<Space> {
+    let read = |pointer| snapshot.medium().extent(pointer, "free-space chain");
+    Space::load(record.space, record.end, snapshot.disk().len()?, read)
 }
 
 impl<D: Storage> Transaction<'_, D> {
@@ -273,7 +275,8 @@ impl<D: Storage> Transaction<'_, D> {
 
     /// Takes space for a metadata extent and queues it.
     pub(crate) fn store_metadata(&mut self, bytes: &[u8]) -> Result<Pointer> {
-        let offset = self.changes.space.alloc(bytes.len() as u64)?;
+        let len = bytes.len() as u64;
+        let offset = self.changes.space.alloc_beside(len, len)?;
         self.queue(offset, bytes)?;
         self.medium().pointer_to(bytes, offset)
     }

@@ -9,6 +9,7 @@ use crate::error::{Error, Result};
 use crate::format::layout::{MARK_OFFSETS, SLOT_OFFSETS};
 use crate::format::record::encode_mark;
 use crate::snapshot::recover::{Commit, Head};
+use crate::transaction::changes::load_space;
 use crate::transaction::store::Store;
 
 /// The mark of a commit that wrote more than this is flushed with it, so that opening after a power loss seldom has
@@ -180,19 +181,20 @@ impl<D: Storage> Store<D> {
         if !self.writer.eraser.is_owed() || self.in_transaction() {
             return;
         }
-        let loaded;
-        let space = match self.writer.newest.space() {
+        let (eraser, newest) = (&mut self.writer.eraser, &mut self.writer.newest);
+        let mut loaded;
+        let space = match newest.space_mut() {
             Some(space) => space,
             // It was dropped with a transaction. A transaction that begins learns more of the commit than this.
-            None => match self.load_space(&commit.record) {
+            None => match load_space(&self.snapshot, &commit.record) {
                 Ok(space) => {
                     loaded = space;
-                    &loaded
+                    &mut loaded
                 }
                 Err(_) => return,
             },
         };
-        self.writer.eraser.erase_owed(space, self.snapshot.disk());
+        eraser.erase_owed(space, self.snapshot.disk());
     }
 
     /// Overwrites all that is free.

@@ -45,6 +45,11 @@ impl Newest {
         self.space.as_ref()
     }
 
+    /// The same, to note what of it is written.
+    pub(super) fn space_mut(&mut self) -> Option<&mut Space> {
+        self.space.as_mut()
+    }
+
     /// A transaction begins: it has the free space from now on. The commit before may need what it takes, even if it is
     /// dropped, so the commit can no longer be undone.
     pub(super) fn take_space(&mut self) -> Option<Space> {
