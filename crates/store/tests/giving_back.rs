@@ -4,12 +4,13 @@
 use std::sync::Arc;
 
 use litepack_codec::Dictionary;
-use litepack_io::testing::MemoryStorage;
+use litepack_io::storage::{ReadAt, Storage};
+use litepack_io::testing::{CrashingStorage, MemoryStorage};
 use litepack_store::{Cache, FileId, Options, Store, Unit};
 
 const PAGE: usize = 4096;
 
-fn open(disk: &MemoryStorage) -> Store<&MemoryStorage> {
+fn open<D: Storage>(disk: D) -> Store<D> {
     let cache = Arc::new(Cache::new(1 << 20));
     let options = Options {
         cache,
@@ -33,7 +34,7 @@ fn page(number: usize, version: usize) -> Vec<u8> {
     text.into_bytes()
 }
 
-fn write(store: &mut Store<&MemoryStorage>, pages: usize, version: usize) {
+fn write<D: Storage>(store: &mut Store<D>, pages: usize, version: usize) {
     for number in 0..pages {
         store
             .write((number * PAGE) as u64, &page(number, version))
@@ -93,6 +94,45 @@ fn a_database_that_gets_shorter_gives_space_back() {
             .expect("readable");
         assert_eq!(found, page(number, 1), "page {number}");
     }
+}
+
+/// A large transaction was rolled back, so the next commit has the file cut. Each call of its flush fails once: it says
+/// so if, and only if, the commit is not there.
+#[test]
+fn a_commit_that_is_durable_has_not_failed_if_the_file_cannot_be_cut() {
+    let (mut failing, mut uncut) = (0, 0);
+    loop {
+        let disk = CrashingStorage::default();
+        let mut store = open(disk.clone());
+        write(&mut store, 10, 1);
+        // More than is kept in memory.
+        for number in 0..2200 {
+            let written = store.write((number * PAGE) as u64, &page(number, 2));
+            written.expect("written");
+        }
+        store.rollback();
+        store.write(0, &page(0, 3)).expect("written");
+        store.commit().expect("committed");
+        let (call, len) = (disk.calls() + failing, disk.len().unwrap());
+        disk.fail(call, call + 1);
+        let flushed = store.flush();
+        if disk.calls() <= call {
+            assert!(disk.len().unwrap() < len);
+            break;
+        }
+        let (mut other, mut found) = (open(disk.clone()), vec![0; PAGE]);
+        other.refresh().expect("readable");
+        other.read(0, &mut found).expect("readable");
+        let is_new = found == page(0, 3);
+        assert_eq!(flushed.is_ok(), is_new, "call {failing}: {flushed:?}");
+        if is_new && disk.len().unwrap() == len {
+            uncut += 1;
+            write(&mut store, 1, 4);
+            assert!(disk.len().unwrap() < len, "call {failing}");
+        }
+        failing += 1;
+    }
+    assert!(uncut >= 1, "{failing} calls");
 }
 
 #[test]

@@ -24,7 +24,7 @@ impl<D: Storage> Store<D> {
     ///
     /// # Errors
     /// The commit is undone: the one before is current again, on disk too. It stays if another handle has made it
-    /// durable, or if all that failed was to cut off the end of the file.
+    /// durable.
     pub fn flush(&mut self) -> Result<()> {
         self.commit()?;
         let Some(commit) = self.snapshot.commit().filter(|commit| !commit.durable) else {
@@ -40,9 +40,9 @@ impl<D: Storage> Store<D> {
             // The commit is durable already. Without the mark it takes longer to open the file, no more.
             let _ = self.flush_mark();
         }
-        let trimmed = self.trim();
+        self.trim();
         self.erase_owed();
-        trimmed
+        Ok(())
     }
 
     /// As [`Store::flush`]; and when it returns, no power loss can bring an older commit back in silence, whatever
@@ -150,21 +150,23 @@ impl<D: Storage> Store<D> {
         Ok(())
     }
 
-    /// Cuts off what lies behind the end of the file's last extent. The commit is durable, so
-    /// nothing there is needed; failing to cut costs space only.
-    fn trim(&mut self) -> Result<()> {
-        let Some(commit) = self.snapshot.commit() else {
-            return Ok(());
-        };
-        let end = commit.record.end.0;
-        if self.disk().len()? > end + end / 16 + TRIM_SLACK {
-            self.cut()?;
+    /// Cuts off what lies behind the end of the newest commit, which is durable. A failure is tried again after the next
+    /// flush: the commit is safe already and must not be reported as failed.
+    fn trim(&mut self) {
+        if let Some(Commit { record, .. }) = self.snapshot.commit() {
+            let slack = record.end.0 / 16 + TRIM_SLACK;
+            let len = self.disk().len();
+            if len.is_ok_and(|len| len > record.end.0 + slack) {
+                let _ = self.cut();
+            }
         }
-        Ok(())
     }
 
-    /// Cuts off what lies behind the end of a durable commit.
-    pub(crate) fn cut(&mut self) -> Result<()> {
+    /// Gives the file system what lies behind the end of a durable commit. The caller keeps others from committing.
+    ///
+    /// # Errors
+    /// When the medium fails; the commit stays.
+    pub fn cut(&mut self) -> Result<()> {
         if let Some(commit) = self.snapshot.durable_commit()
             && self.disk().len()? > commit.record.end.0
         {
