@@ -38,6 +38,8 @@ pub struct Maintenance {
     /// Their notes, while some are made.
     references: Option<References>,
     stage: Stage,
+    /// Whether nothing is left to another time. If something is, the file does not count as maintained.
+    is_complete: bool,
     /// Bytes of the file when all this began; it is to have no more afterwards.
     end: u64,
 }
@@ -163,6 +165,7 @@ impl Maintenance {
             catalog,
             free,
             stage: Stage::DropFreePages,
+            is_complete: former == Former::Gone && store.may_refer(),
             end: store.end(),
         })
     }
@@ -195,8 +198,10 @@ impl Maintenance {
         let (ordinary, begun) = (store.level(), Instant::now());
         store.set_level(self.level);
         if former == Former::Needed {
+            self.is_complete &= self.free.is_none();
             self.free = None;
         }
+        self.is_complete &= store.may_refer();
         let mut result = Ok(());
         while result.is_ok() && self.stage != Stage::Done && begun.elapsed() < STEP {
             result = self.advance(store);
@@ -280,7 +285,13 @@ impl Maintenance {
                 if store.end() > self.end {
                     store.compact_fully()?;
                 }
-                self.plan.finish(store)?;
+                if self.is_complete {
+                    self.plan.finish(store)?;
+                } else {
+                    self.plan.lay_prefetch(store)?;
+                    store.flush()?;
+                    store.cut()?;
+                }
                 store.flush_both_slots()?;
                 Stage::Done
             }

@@ -258,12 +258,24 @@ impl Plan {
     /// # Errors
     /// As [`Store::set_maintained`].
     pub fn finish<D: Storage>(&self, store: &mut Store<D>) -> litepack_store::Result<()> {
+        self.lay_prefetch(store)?;
+        store.set_maintained()
+    }
+
+    /// Gives the file a prefetch segment if that is worth having.
+    ///
+    /// # Errors
+    /// As [`Store::set_prefetch`].
+    pub(crate) fn lay_prefetch<D: Storage>(
+        &self,
+        store: &mut Store<D>,
+    ) -> litepack_store::Result<()> {
         // Of a file that is being packed, the last pages are not written yet.
         let len = store.disk().len()?.max(self.stored);
         if let Some((units, room)) = self.prefetch_segment(len) {
             store.set_prefetch(units, room)?;
         }
-        store.set_maintained()
+        Ok(())
     }
 
     /// The prefetch segment that a file of `len` bytes should have: its units, the most useful first, and the bytes it
