@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use litepack_btree::page::{Page, PageKind};
 use litepack_btree::record::{len_of, varint};
-use litepack_btree::{HEADER_LEN, PageNumber, Tree, TreeKind};
+use litepack_btree::{PageNumber, Tree, TreeKind};
 use litepack_database::bytes::pages::Pages;
 use litepack_io::random::SplitMix64;
 
@@ -186,10 +186,7 @@ impl Look<'_, '_> {
             {
                 return None;
             }
-            let header = match number {
-                PageNumber::FIRST => HEADER_LEN,
-                _ => 0,
-            };
+            let header = number.header();
             let usable = self.page.get(..self.pages.header.usable())?;
             let page = Page::parse(usable, header)?;
             match page.kind() {

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use litepack_btree::page::{Page, PageKind};
 use litepack_btree::record::{len_of, varint};
-use litepack_btree::{Encoding, HEADER_LEN, Owner, PageNumber, PageOwnership, Role};
+use litepack_btree::{Encoding, Owner, PageNumber, PageOwnership, Role};
 use litepack_database::bytes::pages::Pages;
 use litepack_io::random::SplitMix64;
 
@@ -297,18 +297,14 @@ impl Reader<'_, '_> {
     }
 
     fn parsed(&mut self, number: PageNumber, bytes: &[u8], tree: &mut TreeSample) {
-        let header = match number {
-            PageNumber::FIRST => HEADER_LEN,
-            _ => 0,
-        };
         let usable = &bytes[..self.usable];
-        let page = Page::parse(usable, header).filter(|page| !page.kind().is_interior());
+        let page = Page::parse(usable, number.header()).filter(|page| !page.kind().is_interior());
         let Some(page) = page else {
             tree.bad += 1;
             return;
         };
         tree.read += 1;
-        let headers = header + page.kind().header_len() + 2 * page.count();
+        let headers = number.header() + page.kind().header_len() + 2 * page.count();
         let mut used = headers;
         tree.page_headers += headers as u64;
         for cell in page.cells().flatten() {

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use litepack_btree::page::Page;
 use litepack_btree::record::SchemaRow;
-use litepack_btree::{HEADER_LEN, Owner, PageNumber, PageOwnership, Role, TreeKind};
+use litepack_btree::{Owner, PageOwnership, Role, TreeKind};
 use litepack_database::bytes::pages::Pages;
 use litepack_database::error::{Context, refuse};
 use litepack_database::files::schema::{ColumnSchema, columns};
@@ -339,12 +339,8 @@ fn entries(pages: &mut Pages<'_>, owners: &PageOwnership) -> Result<Vec<SchemaRo
         if !pages.page(number, &mut page) {
             continue;
         }
-        let header = match number {
-            PageNumber::FIRST => HEADER_LEN,
-            _ => 0,
-        };
         let usable = &page[..pages.header.usable()];
-        let cells = Page::parse(usable, header).into_iter();
+        let cells = Page::parse(usable, number.header()).into_iter();
         for cell in cells.flat_map(|page| page.cells()).flatten() {
             bytes = bytes.saturating_add(cell.payload);
             if bytes > BYTES || entries.len() >= ENTRIES {

@@ -6,10 +6,12 @@
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use rustix::fs::{major, minor, syncfs};
+
+use crate::command::run;
 
 /// The system counts in these, whatever a device has.
 const SECTOR: u64 = 512;
@@ -76,20 +78,6 @@ impl Drop for Device {
             eprintln!("warning: {error:#}");
         }
     }
-}
-
-fn run(command: &mut Command) -> Result<()> {
-    let name = command.get_program().to_string_lossy().into_owned();
-    let done = command
-        .stdin(Stdio::null())
-        .output()
-        .with_context(|| format!("cannot run {name}"))?;
-    ensure!(
-        done.status.success(),
-        "{name}: {}",
-        String::from_utf8_lossy(&done.stderr).trim()
-    );
-    Ok(())
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 
 pub mod child;
 pub mod cold;
+mod command;
 pub mod dataset;
 pub mod demo;
 #[cfg(target_os = "linux")]

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::num::NonZeroU32;
 
+use crate::header::HEADER_LEN;
+
 /// Number of a page of a database, from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(transparent)]
@@ -35,6 +37,15 @@ impl PageNumber {
     /// Where it begins in the database.
     pub fn start(self, page_size: u32) -> u64 {
         u64::from(self.index()) * u64::from(page_size)
+    }
+
+    /// Where the header of the b-tree page begins in it: on the first page the database's header comes before.
+    pub fn header(self) -> usize {
+        if self == PageNumber::FIRST {
+            HEADER_LEN
+        } else {
+            0
+        }
     }
 
     /// The pages from this one to the one before `end`.

@@ -48,13 +48,8 @@ pub fn cuts<E>(
         let mut is_whole = true;
         for (page, limit) in &level {
             let is_read = read(*page, &mut bytes)?;
-            let header_at = if page.get() == 1 {
-                crate::HEADER_LEN
-            } else {
-                0
-            };
             let usable = bytes.get(..header.usable()).unwrap_or_default();
-            let parsed = Page::parse(usable, header_at).filter(|_| is_read);
+            let parsed = Page::parse(usable, page.header()).filter(|_| is_read);
             // All leaves are equally deep: a level is read whole, or is the last.
             is_whole = parsed.is_some_and(|page| {
                 page.kind() == PageKind::TableInterior && add_children(&page, *limit, &mut below)

@@ -6,7 +6,6 @@
 use std::mem;
 
 use crate::free_list::Trunk;
-use crate::header::HEADER_LEN;
 use crate::page::{Cell, Page, number_at};
 use crate::page_number::PageNumber;
 use crate::page_ownership::{PageOwnership, Role, Slot, Tree, TreeKind};
@@ -85,9 +84,7 @@ impl<E, F: FnMut(PageNumber, &mut [u8]) -> Result<bool, E>> Walk<F> {
             let mut bytes = mem::take(&mut self.page);
             if (self.read)(number, &mut bytes)? {
                 let usable = &bytes[..self.owners.header().usable()];
-                let is_first = number == PageNumber::FIRST;
-                let header = if is_first { HEADER_LEN } else { 0 };
-                match Page::parse(usable, header) {
+                match Page::parse(usable, number.header()) {
                     // All pages of a tree are of one family, the root's.
                     Some(page)
                         if page.kind().has_rowid()

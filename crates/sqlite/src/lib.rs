@@ -33,6 +33,7 @@ pub mod session;
 mod spelling;
 mod sql;
 
+pub use beside::wal_view::state_for_log;
 #[cfg(feature = "remote")]
 pub use files::remote::{remote_config, remote_headers, remote_info, remote_options};
 #[cfg(feature = "remote")]

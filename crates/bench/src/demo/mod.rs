@@ -7,14 +7,15 @@ mod questions;
 
 use std::io::{IsTerminal, Write};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use comfy_table::{Cell, CellAlignment, LineStyle, Table, presets};
 use litepack_testdata::titles;
 use rusqlite::Connection;
 
+use crate::command;
 use crate::engines::{
     Engine, Journal, Litepack, Plain, Synchronous, litepack_command, stored_bytes,
 };
@@ -128,20 +129,8 @@ fn compare(question: Question, connections: &[Connection; 2]) -> Result<(Questio
     Ok((question, middle))
 }
 
-fn child(command: &Path, verb: &str, from: &Path, to: &Path) -> Result<()> {
-    let run = Command::new(command)
-        .arg(verb)
-        .args([from, to])
-        .stdin(Stdio::null())
-        .output()
-        .context("cannot run litepack")?;
-    let message = String::from_utf8_lossy(&run.stderr);
-    ensure!(
-        run.status.success(),
-        "litepack {verb} failed: {}",
-        message.trim()
-    );
-    Ok(())
+fn child(program: &Path, verb: &str, from: &Path, to: &Path) -> Result<()> {
+    command::run(Command::new(program).arg(verb).args([from, to])).map(|_| ())
 }
 
 /// Says what it does and how long that took.

@@ -1,13 +1,14 @@
 //! Packed files: the VFS linked into this program, the library that packs, and the `litepack` command beside it.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use litepack::{Job, PackOptions};
 use rusqlite::Connection;
 
 use super::{Engine, file_uri};
+use crate::command::run;
 
 /// The loader that runs the command.
 pub(super) const COMMAND_LOADER: &str = "litepack pack";
@@ -74,19 +75,11 @@ impl Engine for Litepack {
             Connection::open(source)?.execute("vacuum into ?", [self.uri(target)])?;
             return Ok(());
         }
-        let run = Command::new(command()?)
-            .arg("pack")
+        let mut pack = Command::new(command()?);
+        pack.arg("pack")
             .args((loader == BEST_LOADER).then_some("--best"))
-            .args([source, target])
-            .stdin(Stdio::null())
-            .output()
-            .context("cannot run litepack")?;
-        ensure!(
-            run.status.success(),
-            "litepack pack: {}",
-            String::from_utf8_lossy(&run.stderr).trim()
-        );
-        Ok(())
+            .args([source, target]);
+        run(&mut pack).map(|_| ())
     }
 
     /// As the command does it, in this process.

@@ -128,8 +128,6 @@ fn write_section(out: &mut String, section: &Section) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dataset::Size;
-    use crate::machine::Machine;
     use crate::rows::{Cache, Row, Setting, Unit, compare};
 
     fn row(engine: &'static str, value: f64, failure: Option<&str>) -> Row {
@@ -144,21 +142,6 @@ mod tests {
             values: vec![value],
             failure: failure.map(Into::into),
             ..Row::EMPTY
-        }
-    }
-
-    fn report_of(sections: Vec<Section>) -> Report {
-        let folder = tempfile::tempdir().unwrap();
-        Report {
-            machine: Machine::look(folder.path()).unwrap(),
-            size: Size {
-                rows: 1,
-                scale_factor: 1.0,
-            },
-            quick: true,
-            rounds: 1,
-            missing: vec![("absent".into(), "not here".into())],
-            sections,
         }
     }
 
@@ -178,7 +161,7 @@ mod tests {
             about: "How.".into(),
             groups: vec![rows],
         };
-        write(&report_of(vec![section]), &path).unwrap();
+        write(&Report::of(vec![section]), &path).unwrap();
         let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();
         assert!(read("page.md").contains("](charts/writes.svg)"));
         assert!(read("benchmarks/results.json").contains("\"slow\""));
@@ -211,7 +194,7 @@ mod tests {
                 about: "How.".into(),
                 groups: vec![rows],
             };
-            page(&report_of(vec![section]), &[]).unwrap()
+            page(&Report::of(vec![section]), &[]).unwrap()
         };
         let page = page_of([Some(20_000_000), Some(2_000_000)]);
         assert!(page.contains("even | 2.00 MB, 0.10 × |"), "{page}");
@@ -226,7 +209,7 @@ mod tests {
             row("wrong", 0.1, Some("no")),
         ];
         compare(&mut rows);
-        let report = report_of(vec![Section {
+        let report = Report::of(vec![Section {
             workload: "work".into(),
             about: "How.".into(),
             groups: vec![rows],

@@ -60,6 +60,23 @@ impl Report {
         if self.quick { "quick run" } else { "full run" }
     }
 
+    /// That of a quick run, for tests.
+    #[cfg(test)]
+    fn of(sections: Vec<Section>) -> Report {
+        let folder = tempfile::tempdir().unwrap();
+        Report {
+            machine: Machine::look(folder.path()).unwrap(),
+            size: Size {
+                rows: 1,
+                scale_factor: 1.0,
+            },
+            quick: true,
+            rounds: 1,
+            missing: vec![("absent".into(), "not here".into())],
+            sections,
+        }
+    }
+
     /// Takes over what an earlier run measured, except the workloads that this one measures anew (`anew` says so),
     /// those that failed and those that were interrupted.
     ///

@@ -220,8 +220,6 @@ fn anchor(title: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dataset::Size;
-    use crate::machine::Machine;
     use crate::rows::{Setting, compare};
 
     fn row(engine: &'static str, value: f64) -> Row {
@@ -233,21 +231,6 @@ mod tests {
             unit: Unit::Seconds,
             values: vec![value],
             ..Row::EMPTY
-        }
-    }
-
-    fn report_of(sections: Vec<Section>) -> Report {
-        let folder = tempfile::tempdir().unwrap();
-        Report {
-            machine: Machine::look(folder.path()).unwrap(),
-            size: Size {
-                rows: 1,
-                scale_factor: 1.0,
-            },
-            quick: true,
-            rounds: 1,
-            missing: Vec::new(),
-            sections,
         }
     }
 
@@ -266,7 +249,7 @@ mod tests {
                 groups: groups.into(),
             }
         };
-        let report = report_of(vec![
+        let report = Report::of(vec![
             section("Fast", [0.5, 0.25]),
             section("Slow: one (cold)", [2.0, 0.5]),
         ]);
@@ -303,7 +286,7 @@ mod tests {
                 group(Setting::DELETE_FULL, &all),
             ],
         };
-        let page = page(&report_of(vec![section]), &[]).unwrap();
+        let page = page(&Report::of(vec![section]), &[]).unwrap();
         for line in [
             "| single inserts | WAL+FULL | 200 MB | 50.0 MB, 0.25 × | |",
             "| single inserts | DELETE+FULL | 200 MB | 50.0 MB, 0.25 × | 300 MB, 1.50 × |",

@@ -4,7 +4,7 @@
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
@@ -14,6 +14,7 @@ use litepack_testdata::logs::{TEXT_FORMAT, write_json, write_text};
 use rusqlite::Connection;
 
 use super::{Workload, compared, fingerprint, sizes};
+use crate::command::run;
 use crate::dataset::SEED;
 use crate::engines::{
     Archive, Engine, Group, Journal, Litepack, Plain, Synchronous, litepack_command, settle,
@@ -72,13 +73,6 @@ fn once(lab: &Lab, name: &str, make: impl FnOnce(&Path) -> Result<()>) -> Result
         make(&path)?;
     }
     Ok(path)
-}
-
-fn run(command: &mut Command) -> Result<Vec<u8>> {
-    let ran = command.stdin(Stdio::null()).output()?;
-    let complaint = String::from_utf8_lossy(&ran.stderr);
-    ensure!(ran.status.success(), "{}", complaint.trim());
-    Ok(ran.stdout)
 }
 
 /// Reads the log into a database, which is a plain one if it exists as such.

@@ -85,13 +85,7 @@ pub fn refusal(wal: &Path, database: &File) -> Result<Option<Refusal>> {
         let cannot = || cannot_read(wal);
         let refused = match WalKind::of_file(&file).with_context(cannot)? {
             WalKind::Log => {
-                let known = litepack_log::FileState {
-                    identity: state.uuid.0,
-                    current: state.log.current,
-                    next: state.log.next,
-                    end: state.log.end,
-                    is_unfinished: state.log.unfinished != 0,
-                };
+                let known = litepack_sqlite::state_for_log(&state);
                 match Log::bound(file, Box::new(Some(known))).refused() {
                     // Of what is damaged nothing is known.
                     Err(LogError::Damaged { .. }) => None,

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use litepack_btree::{HEADER_LEN, Header, Owner, PageNumber, PageOwnership};
-use litepack_codec::{DictId, SHORT_LEN_MAX};
+use litepack_codec::{DictId, Dictionary, SHORT_LEN_MAX};
 use litepack_io::interrupt::{self, Halt, Interrupted};
 use litepack_io::memory::OutOfMemory;
 use litepack_io::parallel::parallel;
@@ -225,6 +225,11 @@ impl Plan {
     /// Which of them goes with this unit.
     pub fn dictionary_of(&self, unit: Unit) -> Option<usize> {
         self.dictionaries[self.group_of(unit)]
+    }
+
+    /// The dictionary at this index; `None` for none.
+    pub(crate) fn dictionary(&self, index: Option<usize>) -> Option<&Dictionary> {
+        Some(&*self.planned.get(index?)?.dictionary)
     }
 
     /// The bytes that each dictionary takes in a file; the largest tree's comes first.

@@ -243,8 +243,7 @@ impl Roughly<'_> {
         let known = self.known.get(&planned).copied();
         let (count, exact, briefly) = known.unwrap_or_default();
         let alone = if count < EXACT {
-            let dictionary = planned.and_then(|at| self.plan.planned().get(at));
-            let dictionary = dictionary.map(|listed| &*listed.dictionary);
+            let dictionary = self.plan.dictionary(planned);
             self.stored.clear();
             (self.encoder).encode(page, dictionary, &mut self.stored)?;
             let alone = self.stored.len() as u64;
@@ -291,9 +290,7 @@ fn measure(
             continue;
         }
         stored.clear();
-        let listed = plan.dictionary_of(*unit);
-        let listed = listed.and_then(|at| plan.planned().get(at));
-        let dictionary = listed.map(|listed| &*listed.dictionary);
+        let dictionary = plan.dictionary(plan.dictionary_of(*unit));
         encoder.encode(&page, dictionary, &mut stored)?;
         let len = stored.len();
         stored.clear();

@@ -74,11 +74,10 @@ impl Groups {
         }
         let (mut encoder, mut shares) = (effort.encoder(), BTreeMap::new());
         for (planned, tree) in &mut trees {
-            let listed = planned.and_then(|at| plan.planned().get(at));
+            let dictionary = plan.dictionary(*planned);
             let mut measured = Measured::default();
             for group in tree.chosen.chunks_exact(count as usize) {
                 interrupt::check()?;
-                let dictionary = listed.map(|listed| &*listed.dictionary);
                 measured.add(group, unit_size, dictionary, &mut encoder, source)?;
             }
             if measured.is_worthwhile() {

@@ -98,20 +98,24 @@ impl WalView {
     }
 }
 
+/// The state of a file as its log compares it.
+pub fn state_for_log(file: &FileState) -> litepack_log::FileState {
+    litepack_log::FileState {
+        identity: file.uuid.0,
+        current: file.log.current,
+        next: file.log.next,
+        end: file.log.end,
+        is_unfinished: file.log.unfinished != 0,
+    }
+}
+
 /// The database of a handle, as its log asks it.
 #[derive(Debug)]
 pub(crate) struct DatabaseOf(pub(crate) Arc<WalView>);
 
 impl BoundTo for DatabaseOf {
     fn state(&self) -> io::Result<Option<litepack_log::FileState>> {
-        let found = self.0.file_state()?;
-        Ok(found.map(|file| litepack_log::FileState {
-            identity: file.uuid.0,
-            current: file.log.current,
-            next: file.log.next,
-            end: file.log.end,
-            is_unfinished: file.log.unfinished != 0,
-        }))
+        Ok(self.0.file_state()?.as_ref().map(state_for_log))
     }
 
     fn make_durable(&self) -> io::Result<()> {
