@@ -74,6 +74,7 @@ test-long: e2e ## the same tests with many more rounds, and the slow ones; the r
 	@rm -f $(SKIPPED)
 	LITEPACK_SKIPPED=$(SKIPPED) LITEPACK_LONG=1 LITEPACK_BIN=$(RELEASE)/litepack $(THREADS) \
 		env --default-signal=INT cargo test --release --workspace --no-fail-fast -- --include-ignored
+	LITEPACK_SKIPPED=$(SKIPPED) LITEPACK_ENCRYPTED=1 cargo test --release -p litepack-store --no-fail-fast
 	@scripts/skipped $(SKIPPED)
 
 test-threads: ## tests with several threads, under ThreadSanitizer (LITEPACK_SEED=N for another run)

@@ -7,6 +7,7 @@ use litepack_reclaimable::Locked;
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, UnboundKey};
 use ring::hkdf::Prk;
 use ring::hmac;
+use zeroize::Zeroizing;
 
 use crate::block::is_equal;
 use crate::derive;
@@ -18,6 +19,16 @@ pub const MAC_LEN: usize = 16;
 
 /// Keys of sessions that are kept. One is made anew within microseconds.
 const KEPT: usize = 64;
+
+/// A data key for a new file.
+///
+/// # Errors
+/// When there are no random numbers.
+pub fn new_data_key() -> Result<Zeroizing<[u8; 32]>> {
+    let mut data = Zeroizing::new([0; 32]);
+    getrandom::fill(&mut *data)?;
+    Ok(data)
+}
 
 /// All keys of a file. They are wiped when they go.
 #[derive(Debug)]

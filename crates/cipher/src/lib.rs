@@ -34,5 +34,5 @@ mod session;
 pub use block::{BLOCK_LEN, KeyBlock};
 pub use error::{Error, Result};
 pub use key::{Costs, Key};
-pub use keys::{Keys, MAC_LEN};
+pub use keys::{Keys, MAC_LEN, new_data_key};
 pub use session::{COUNTER_LIMIT, Nonce, Salt, Session, TAG_LEN};

@@ -128,7 +128,7 @@ pub(crate) fn code_of(error: &Error, doing: While) -> Code {
         Error::Damaged(_) if doing == While::Reading => CORRUPT,
         // Not IOERR_CORRUPTFS, of which SQLite makes CORRUPT before it looks whether to give up the transaction.
         Error::Damaged(_) => IOERR_DATA,
-        Error::NotPacked => NOTADB,
+        Error::NotPacked | Error::NoKey | Error::WrongKey | Error::NotEncrypted => NOTADB,
         Error::Unsupported(_) => CANTOPEN,
         Error::Conflict if doing == While::Reading => BUSY,
         Error::Limit(_) => FULL,

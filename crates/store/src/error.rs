@@ -30,6 +30,15 @@ pub enum Error {
     /// The file was written by a newer Litepack, in a way this one cannot read.
     #[error("the packed file needs a newer Litepack: {0}")]
     Unsupported(String),
+    /// The file is encrypted, and there is no key.
+    #[error("file is encrypted: give PRAGMA key")]
+    NoKey,
+    /// The file is encrypted with another key.
+    #[error("wrong key")]
+    WrongKey,
+    /// There is a key, and the file is not encrypted.
+    #[error("the file is not encrypted: open it without a key")]
+    NotEncrypted,
     /// Other writers kept reusing the space of what was being read.
     #[error("others kept changing the file while it was read; try again when they have finished")]
     Conflict,
@@ -58,6 +67,16 @@ impl std::fmt::Display for Damage {
 impl From<OutOfMemory> for Error {
     fn from(error: OutOfMemory) -> Error {
         Error::Io(error.into())
+    }
+}
+
+impl From<litepack_cipher::Error> for Error {
+    fn from(error: litepack_cipher::Error) -> Error {
+        match error {
+            litepack_cipher::Error::WrongKey => Error::WrongKey,
+            litepack_cipher::Error::Unsupported(what) => Error::Unsupported(what),
+            other => Error::Io(io::Error::other(other)),
+        }
     }
 }
 

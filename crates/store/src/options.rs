@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, LazyLock};
 
+use litepack_cipher::Key;
 use litepack_codec::Level;
 
 use litepack_io::cache::{Cache, FileId};
@@ -21,6 +22,10 @@ pub struct Options {
     /// written at once, decoding ahead of a scan. By default as many as there are processors, four at most; fewer where
     /// memory is short.
     pub threads: usize,
+    /// The key of an encrypted file, and of a new one that is to be encrypted. No command and no program of ours has one
+    /// yet (docs/internals/encryption.md): an encrypted file needs more than the store.
+    #[doc(hidden)]
+    pub key: Option<Arc<Key>>,
     /// Decoded pages and map nodes are kept here.
     pub cache: Arc<Cache>,
     /// The file's identity in the cache; handles that give the same one share their pages.
@@ -40,6 +45,7 @@ impl Default for Options {
             level: DEFAULT_LEVEL,
             columnar: true,
             differences: false,
+            key: None,
             threads: fixed::threads(*THREADS),
             cache: Arc::clone(Cache::shared()),
             file: FileId::unique(),

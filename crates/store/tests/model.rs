@@ -11,7 +11,7 @@ use litepack_store::{Erase, Error, Group, Info, Reordering, Store, Unit};
 use rand::rngs::StdRng as SmallRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, RngExt, SeedableRng};
-use support::{open, seeds};
+use support::{encrypt_some, open, seeds};
 
 const PAGE: usize = 4096;
 
@@ -295,6 +295,7 @@ fn verify_after_power_loss(disk: &CrashingStorage, model: &Model, seed: u64, con
 
 /// Returns the most items, and the most private differences, that the file had at a power loss.
 fn run(seed: u64, steps: usize, losses: u64) -> (u64, u64) {
+    encrypt_some(seed);
     let mut rng = SmallRng::seed_from_u64(seed);
     let disk = CrashingStorage::default();
     let erase = [Erase::Never, Erase::WithFlush, Erase::WithCommit][seed as usize % 3];
@@ -410,6 +411,7 @@ fn behaves_like_a_vector_of_bytes_and_survives_power_loss() {
 #[test]
 fn a_failed_call_loses_nothing_that_was_committed() {
     for seed in seeds(60, 2000) {
+        encrypt_some(seed);
         let mut rng = SmallRng::seed_from_u64(seed);
         let disk = CrashingStorage::default();
         let mut store = open(&disk);
@@ -466,6 +468,7 @@ fn a_failed_call_loses_nothing_that_was_committed() {
 #[test]
 fn what_another_handle_made_durable_is_known_to_be() {
     for seed in seeds(100, 2000) {
+        encrypt_some(seed);
         let mut rng = SmallRng::seed_from_u64(seed);
         let disk = CrashingStorage::default();
         let mut store = open(&disk);

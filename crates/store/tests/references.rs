@@ -556,7 +556,12 @@ fn no_references_are_made_while_what_is_deleted_must_go() {
 fn the_content_of_an_item_is_erased_with_its_last_name() {
     for erase in [Erase::WithFlush, Erase::WithCommit] {
         let disk = MemoryStorage::default();
-        let mut store = Store::open(&disk, options()).unwrap();
+        // Its bytes are looked for.
+        let plain = Options {
+            key: None,
+            ..options()
+        };
+        let mut store = Store::open(&disk, plain).unwrap();
         for unit in 0..40 {
             write(&mut store, unit, &page(unit));
         }

@@ -12,7 +12,7 @@ use litepack_io::testing::CrashingStorage;
 use litepack_store::{Result, Store};
 use rand::rngs::StdRng as SmallRng;
 use rand::{RngExt, SeedableRng};
-use support::{at_once, open, options, seeds};
+use support::{at_once, encrypt_some, open, options, seeds};
 
 const PAGE: usize = 4096;
 /// Slots and marks (docs/format.md).
@@ -99,6 +99,7 @@ fn judge(image: Vec<u8>, model: &Model, may_be_former: bool, context: &str) -> b
 }
 
 fn run(seed: u64, steps: usize) -> (usize, usize) {
+    encrypt_some(seed);
     let mut rng = SmallRng::seed_from_u64(seed);
     let disk = CrashingStorage::default();
     let mut store = open(&disk);
@@ -172,6 +173,7 @@ fn rot_is_the_right_answer_or_an_error() {
 #[test]
 fn what_is_flushed_for_good_never_falls_back() {
     at_once(&seeds(60, 2000), |&seed| {
+        encrypt_some(seed);
         let mut rng = SmallRng::seed_from_u64(seed);
         let disk = CrashingStorage::default();
         let mut store = open(&disk);

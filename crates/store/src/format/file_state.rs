@@ -28,12 +28,17 @@ impl FileState {
     /// header yet.
     ///
     /// # Errors
-    /// If it is no packed file, or is damaged. Also, rarely, if a writer was at work while the bytes were read.
+    /// If it is no packed file, is encrypted, or is damaged. Also, rarely, if a writer was at work while the bytes were read.
     pub fn of(head: &[u8]) -> Result<Option<FileState>> {
         if head.iter().take(HEADER_LEN).all(|byte| *byte == 0) {
             return Ok(None);
         }
-        let Header { uuid, .. } = Header::decode(head)?;
+        let Header {
+            uuid, is_encrypted, ..
+        } = Header::decode(head)?;
+        if is_encrypted {
+            return Err(Error::NoKey);
+        }
         let from = |offset: FileOffset| head.get(usize::try_from(offset.0).ok()?..);
         let records = SLOT_OFFSETS.map(|slot| Record::decode(from(slot)?, uuid));
         let record = records.into_iter().flatten().max_by_key(|r| r.seq);
@@ -56,7 +61,7 @@ impl FileState {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::options;
+    use crate::testing::plain_options;
     use crate::transaction::store::Store;
     use litepack_io::testing::MemoryStorage;
 
@@ -66,7 +71,7 @@ mod tests {
         assert_eq!(FileState::of(&[]).unwrap(), None);
         assert_eq!(FileState::of(&[0; 2048]).unwrap(), None);
         assert!(FileState::of(&[7; 2048]).is_err());
-        let mut store = Store::open(&disk, options()).unwrap();
+        let mut store = Store::open(&disk, plain_options()).unwrap();
         for content in 1..4 {
             store.write(0, &[content; 4096]).unwrap();
             let numbers = LogNumbers {

@@ -7,8 +7,10 @@ use crate::format::layout::{DATA_START, FileUuid, HEADER_LEN, MAGIC, VERSION};
 use crate::format::offset::FileOffset;
 use crate::format::record::{MARK_MAGIC, RECORD_MAGIC};
 
-/// Incompatible features this version understands: none yet.
-const KNOWN_INCOMPATIBLE: u32 = 0;
+/// Incompatible feature: the file is encrypted.
+pub(crate) const ENCRYPTED: u32 = 1;
+/// Incompatible features this version understands.
+const KNOWN_INCOMPATIBLE: u32 = ENCRYPTED;
 const SUM_OFFSET: usize = HEADER_LEN - 8;
 
 /// The decoded header.
@@ -18,6 +20,8 @@ pub struct Header {
     pub uuid: FileUuid,
     /// Features that a reader may ignore.
     pub compatible: u32,
+    /// The file is encrypted: nothing but the head can be read without its key.
+    pub is_encrypted: bool,
 }
 
 /// How many of its first bytes tell what a file is.
@@ -67,12 +71,13 @@ fn is_unfinished(head: &[u8]) -> bool {
 
 impl Header {
     /// A header with a new identity.
-    pub fn new() -> Result<Header> {
+    pub fn new(is_encrypted: bool) -> Result<Header> {
         let mut uuid = [0; 16];
         getrandom::fill(&mut uuid).map_err(|error| Error::Io(std::io::Error::other(error)))?;
         Ok(Header {
             uuid: FileUuid(uuid),
             compatible: 0,
+            is_encrypted,
         })
     }
 
@@ -81,6 +86,8 @@ impl Header {
         let mut out = [0; HEADER_LEN];
         out[..16].copy_from_slice(&MAGIC);
         out[16..20].copy_from_slice(&VERSION.to_le_bytes());
+        let incompatible = if self.is_encrypted { ENCRYPTED } else { 0 };
+        out[20..24].copy_from_slice(&incompatible.to_le_bytes());
         out[24..28].copy_from_slice(&self.compatible.to_le_bytes());
         out[32..48].copy_from_slice(&self.uuid.0);
         let sum = FileUuid([0; 16]).sum64(&out[..SUM_OFFSET]);
@@ -119,6 +126,7 @@ impl Header {
         Ok(Header {
             uuid: FileUuid(uuid),
             compatible,
+            is_encrypted: incompatible & ENCRYPTED != 0,
         })
     }
 }
@@ -129,7 +137,7 @@ mod tests {
 
     #[test]
     fn every_flipped_bit_is_noticed() {
-        let header = Header::new().unwrap();
+        let header = Header::new(false).unwrap();
         let bytes = header.encode();
         assert_eq!(Header::decode(&bytes).unwrap(), header);
         for bit in 0..HEADER_LEN * 8 {
@@ -141,7 +149,7 @@ mod tests {
 
     #[test]
     fn a_newer_version_is_named() {
-        let mut bytes = Header::new().unwrap().encode();
+        let mut bytes = Header::new(false).unwrap().encode();
         bytes[16] = 9;
         let sum = FileUuid([0; 16]).sum64(&bytes[..SUM_OFFSET]);
         bytes[SUM_OFFSET..].copy_from_slice(&sum.to_le_bytes());
@@ -151,7 +159,7 @@ mod tests {
 
     #[test]
     fn kinds_are_told_apart() {
-        let header = Header::new().unwrap().encode();
+        let header = Header::new(false).unwrap().encode();
         assert_eq!(kind_of(&[], 0), HeaderKind::Empty);
         assert_eq!(kind_of(&[0; 512], 2048), HeaderKind::Empty);
         assert_eq!(kind_of(&[0; 100], 100), HeaderKind::Empty);

@@ -26,6 +26,10 @@ pub const RECORD_LEN: usize = 256;
 pub const MARK_OFFSETS: [FileOffset; 2] = [FileOffset(1536), FileOffset(1792)];
 /// Length of a mark.
 pub const MARK_LEN: usize = 64;
+/// Offsets of the places for a wrapped data key, in an encrypted file.
+pub const KEY_OFFSETS: [FileOffset; 2] = [FileOffset(1600), FileOffset(1856)];
+/// Length of such a place.
+pub const KEY_LEN: usize = 192;
 /// Where extents begin.
 pub const DATA_START: FileOffset = FileOffset(2048);
 /// SQLite's lock bytes (pending, reserved and shared): never part of an extent, because a locked

@@ -5,10 +5,12 @@
 //! leaf's extents lie more than 4 GiB apart; then it is the array. The bases of entries, beside their extents, are a
 //! column of its own, which most leaves do not have.
 
+use litepack_cipher::Nonce;
 use litepack_codec::{Codec, DictId, Encoding};
 use litepack_io::cache::OBJECT_COPY;
 
-use crate::format::basis::{Basis, ItemNumber};
+use crate::format::basis::{Bases, Basis, ItemNumber};
+use crate::format::nonces::Nonces;
 use crate::format::offset::FileOffset;
 
 /// Children of a node of the map. Small, because a commit rewrites the path to every page it changes.
@@ -23,8 +25,10 @@ pub struct Entry {
     pub offset: FileOffset,
     /// Stored length in bytes; 0 if there is no extent.
     pub len: u32,
-    /// 32-bit checksum of the stored bytes.
+    /// 32-bit checksum of the stored bytes; if they are sealed, what stands for their nonce.
     pub sum: u32,
+    /// What they were sealed with.
+    pub nonce: Nonce,
     /// How the bytes decode.
     pub storage: Encoding,
     /// The further data needed for that.
@@ -38,8 +42,10 @@ pub struct Extent {
     pub offset: FileOffset,
     /// Stored length in bytes.
     pub len: u32,
-    /// 32-bit checksum of the stored bytes.
+    /// 32-bit checksum of the stored bytes; if they are sealed, what stands for their nonce.
     pub sum: u32,
+    /// What they were sealed with.
+    pub nonce: Nonce,
     /// How the bytes decode.
     pub storage: Encoding,
 }
@@ -51,6 +57,7 @@ impl Extent {
             offset: self.offset,
             len: self.len,
             sum: self.sum,
+            nonce: self.nonce,
             storage: self.storage,
             basis: Basis::Alone,
         }
@@ -73,6 +80,7 @@ impl Entry {
         offset: FileOffset::START,
         len: 0,
         sum: 0,
+        nonce: Nonce::NONE,
         storage: Encoding::RAW,
         basis: Basis::Alone,
     };
@@ -101,6 +109,7 @@ impl Entry {
             offset: self.offset,
             len: self.len,
             sum: self.sum,
+            nonce: self.nonce,
             storage: self.storage,
         }
     }
@@ -132,14 +141,18 @@ impl Entry {
 
 /// 0 where there is no extent, else `1 + codec + 8 * up_to_date + 16 * dictionary`.
 pub(crate) fn tag_of(extent: &Extent) -> u64 {
-    if extent.len == 0 {
+    tag(extent.len, extent.storage)
+}
+
+fn tag(len: u32, storage: Encoding) -> u64 {
+    if len == 0 {
         return 0;
     }
     let Encoding {
         codec,
         dict,
         up_to_date,
-    } = extent.storage;
+    } = storage;
     1 + codec as u64 + 8 * u64::from(up_to_date) + 16 * u64::from(dict)
 }
 
@@ -153,18 +166,89 @@ pub(crate) fn storage_of(tag: u64) -> Option<Encoding> {
     })
 }
 
+/// An extent as leaves keep it in memory: without its nonce, which most files have none of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Bare {
+    offset: FileOffset,
+    len: u32,
+    sum: u32,
+    storage: Encoding,
+}
+
+impl Bare {
+    fn of(extent: &Extent) -> Bare {
+        let Extent {
+            offset,
+            len,
+            sum,
+            storage,
+            ..
+        } = *extent;
+        Bare {
+            offset,
+            len,
+            sum,
+            storage,
+        }
+    }
+
+    fn with(self, nonce: Nonce) -> Extent {
+        Extent {
+            offset: self.offset,
+            len: self.len,
+            sum: self.sum,
+            nonce,
+            storage: self.storage,
+        }
+    }
+}
+
+/// A basis as leaves keep it in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kept {
+    Alone,
+    Slice(ItemNumber, u8),
+    Items(Bases),
+    Former(Bare),
+    Shared { units: u8, users: u32 },
+}
+
+impl Kept {
+    fn of(basis: &Basis) -> Kept {
+        match *basis {
+            Basis::Alone => Kept::Alone,
+            Basis::Slice(item, slice) => Kept::Slice(item, slice),
+            Basis::Items(bases) => Kept::Items(bases),
+            Basis::Former(former) => Kept::Former(Bare::of(&former)),
+            Basis::Shared { units, users } => Kept::Shared { units, users },
+        }
+    }
+
+    fn with(self, nonce: Nonce) -> Basis {
+        match self {
+            Kept::Alone => Basis::Alone,
+            Kept::Slice(item, slice) => Basis::Slice(item, slice),
+            Kept::Items(bases) => Basis::Items(bases),
+            Kept::Former(former) => Basis::Former(former.with(nonce)),
+            Kept::Shared { units, users } => Basis::Shared { units, users },
+        }
+    }
+}
+
 /// The entries of [`FANOUT`] consecutive units, or items.
 #[derive(Clone, Debug)]
 pub struct Leaf {
     extents: Form,
     /// `None` if all entries stand alone.
-    bases: Option<Box<[Basis; FANOUT]>>,
+    bases: Option<Box<[Kept; FANOUT]>>,
+    /// `None` in a file that is not encrypted.
+    nonces: Option<Box<Nonces>>,
 }
 
 #[derive(Clone, Debug)]
 enum Form {
     Narrow(Box<Narrow>),
-    Wide(Box<[Extent; FANOUT]>),
+    Wide(Box<[Bare; FANOUT]>),
 }
 
 #[derive(Clone, Debug)]
@@ -185,7 +269,7 @@ struct Short {
 }
 
 /// No extent.
-const NONE: Extent = Extent {
+const NONE: Bare = Bare {
     offset: FileOffset::START,
     len: 0,
     sum: 0,
@@ -194,7 +278,7 @@ const NONE: Extent = Extent {
 
 impl Short {
     /// `None` if the extent does not fit.
-    fn new(extent: &Extent, base: FileOffset) -> Option<Short> {
+    fn new(extent: &Bare, base: FileOffset) -> Option<Short> {
         if extent.len == 0 {
             return Some(Short::default());
         }
@@ -202,15 +286,15 @@ impl Short {
             offset: u32::try_from(extent.offset.distance_from(base)?).ok()?,
             sum: extent.sum,
             len: u16::try_from(extent.len - 1).ok()?,
-            tag: u16::try_from(tag_of(extent)).ok()?,
+            tag: u16::try_from(tag(extent.len, extent.storage)).ok()?,
         })
     }
 
-    fn extent(&self, base: FileOffset) -> Extent {
+    fn extent(&self, base: FileOffset) -> Bare {
         let Some(storage) = storage_of(self.tag.into()) else {
             return NONE;
         };
-        Extent {
+        Bare {
             offset: base + u64::from(self.offset),
             len: u32::from(self.len) + 1,
             sum: self.sum,
@@ -223,7 +307,7 @@ impl Short {
 const COPIED_LEN: usize = 14;
 
 /// An extent in a copy. `None` if it does not fit.
-fn to_copied(extent: &Extent) -> Option<[u8; COPIED_LEN]> {
+fn to_copied(extent: &Bare) -> Option<[u8; COPIED_LEN]> {
     let short = Short::new(extent, extent.offset)?;
     let [a, b, c, d, e, f, 0, 0] = extent.offset.0.to_le_bytes() else {
         return None;
@@ -233,7 +317,7 @@ fn to_copied(extent: &Extent) -> Option<[u8; COPIED_LEN]> {
     Some([a, b, c, d, e, f, g, h, i, j, k, l, m, n])
 }
 
-fn from_copied(bytes: [u8; COPIED_LEN]) -> Extent {
+fn from_copied(bytes: [u8; COPIED_LEN]) -> Bare {
     let [a, b, c, d, e, f, g, h, i, j, k, l, m, n] = bytes;
     let short = Short {
         offset: 0,
@@ -247,12 +331,12 @@ fn from_copied(bytes: [u8; COPIED_LEN]) -> Extent {
 
 impl Narrow {
     #[expect(clippy::indexing_slicing, reason = "`slot` is below `FANOUT`")]
-    fn get(&self, slot: usize) -> Extent {
+    fn get(&self, slot: usize) -> Bare {
         self.entries[slot].extent(self.base)
     }
 
     /// All of these extents, if they fit. There is as much room below them as above.
-    fn new(extents: &[Extent; FANOUT]) -> Option<Box<Narrow>> {
+    fn new(extents: &[Bare; FANOUT]) -> Option<Box<Narrow>> {
         let stored = || extents.iter().filter(|extent| extent.len > 0);
         let lowest = stored().map(|extent| extent.offset).min();
         let lowest = lowest.unwrap_or_default();
@@ -270,8 +354,8 @@ impl Narrow {
     }
 }
 
-impl From<&[Extent; FANOUT]> for Form {
-    fn from(extents: &[Extent; FANOUT]) -> Form {
+impl From<&[Bare; FANOUT]> for Form {
+    fn from(extents: &[Bare; FANOUT]) -> Form {
         match Narrow::new(extents) {
             Some(narrow) => Form::Narrow(narrow),
             None => Form::Wide(Box::new(*extents)),
@@ -281,7 +365,7 @@ impl From<&[Extent; FANOUT]> for Form {
 
 impl Form {
     #[expect(clippy::indexing_slicing, reason = "`slot` is below `FANOUT`")]
-    fn get(&self, slot: usize) -> Extent {
+    fn get(&self, slot: usize) -> Bare {
         match self {
             Form::Narrow(narrow) => narrow.get(slot),
             Form::Wide(extents) => extents[slot],
@@ -289,14 +373,13 @@ impl Form {
     }
 
     #[expect(clippy::indexing_slicing, reason = "`slot` is below `FANOUT`")]
-    fn set(&mut self, slot: usize, extent: Extent) {
+    fn set(&mut self, slot: usize, extent: Bare) {
         match self {
             Form::Wide(extents) => extents[slot] = extent,
             Form::Narrow(narrow) => match Short::new(&extent, narrow.base) {
                 Some(short) => narrow.entries[slot] = short,
                 None => {
-                    let mut extents: [Extent; FANOUT] =
-                        std::array::from_fn(|slot| narrow.get(slot));
+                    let mut extents: [Bare; FANOUT] = std::array::from_fn(|slot| narrow.get(slot));
                     extents[slot] = extent;
                     *self = Form::from(&extents);
                 }
@@ -308,26 +391,43 @@ impl Form {
 impl Leaf {
     /// A leaf of zero units.
     pub fn empty() -> Leaf {
-        Leaf::new(&[NONE; FANOUT], None)
+        Leaf {
+            extents: Form::from(&[NONE; FANOUT]),
+            bases: None,
+            nonces: None,
+        }
     }
 
     /// The leaf of these extents, and what they stand on.
-    pub(crate) fn new(extents: &[Extent; FANOUT], bases: Option<Box<[Basis; FANOUT]>>) -> Leaf {
+    pub(crate) fn new(extents: &[Extent; FANOUT], bases: Option<&[Basis; FANOUT]>) -> Leaf {
+        let former = |slot: usize| match bases.and_then(|bases| bases.get(slot)) {
+            Some(Basis::Former(former)) => former.nonce,
+            _ => Nonce::NONE,
+        };
+        let mut nonces = None;
+        for (slot, extent) in extents.iter().enumerate() {
+            set_nonces(&mut nonces, slot, &extent.nonce, &former(slot));
+        }
         Leaf {
-            extents: Form::from(extents),
-            bases,
+            extents: Form::from(&extents.map(|extent| Bare::of(&extent))),
+            bases: bases.map(|bases| Box::new(bases.map(|basis| Kept::of(&basis)))),
+            nonces,
         }
     }
 
     /// The entry of the unit at `slot`, below [`FANOUT`].
     #[expect(clippy::indexing_slicing, reason = "`slot` is below `FANOUT`")]
     pub fn get(&self, slot: usize) -> Entry {
+        let (own, former) = match &self.nonces {
+            None => (Nonce::NONE, Nonce::NONE),
+            Some(nonces) => nonces.get(slot),
+        };
         Entry {
             basis: match &self.bases {
                 None => Basis::Alone,
-                Some(bases) => bases[slot],
+                Some(bases) => bases[slot].with(former),
             },
-            ..self.extents.get(slot).entry()
+            ..self.extents.get(slot).with(own).entry()
         }
     }
 
@@ -336,36 +436,59 @@ impl Leaf {
         (0..FANOUT).map(|slot| self.get(slot))
     }
 
-    /// The bases of the entries, if any entry does not stand alone.
-    pub(crate) fn bases(&self) -> Option<&[Basis; FANOUT]> {
-        self.bases.as_deref()
+    /// Whether any entry does not stand alone.
+    pub(crate) fn has_bases(&self) -> bool {
+        self.bases.is_some()
+    }
+
+    /// Whether an entry is that of an item.
+    pub(crate) fn has_items(&self) -> bool {
+        let mut bases = self.bases.iter().flat_map(|bases| bases.iter());
+        bases.any(|basis| matches!(basis, Kept::Shared { .. }))
+    }
+
+    /// Whether there is any extent.
+    pub(crate) fn has_extents(&self) -> bool {
+        let mut entries = self.iter();
+        entries.any(|entry| entry.extents().next().is_some())
+    }
+
+    /// Whether extents are sealed.
+    pub(crate) fn is_sealed(&self) -> bool {
+        self.nonces.is_some()
     }
 
     /// Sets the entry of the unit at `slot`, below [`FANOUT`], and returns the former one.
     #[expect(clippy::indexing_slicing, reason = "`slot` is below `FANOUT`")]
     pub fn set(&mut self, slot: usize, entry: Entry) -> Entry {
-        let former = self.get(slot);
-        self.extents.set(slot, entry.extent());
+        let replaced = self.get(slot);
+        self.extents.set(slot, Bare::of(&entry.extent()));
+        let former = match &entry.basis {
+            Basis::Former(former) => former.nonce,
+            _ => Nonce::NONE,
+        };
+        set_nonces(&mut self.nonces, slot, &entry.nonce, &former);
         if !entry.is_alone() {
             let bases = self
                 .bases
-                .get_or_insert_with(|| Box::new([Basis::Alone; FANOUT]));
-            bases[slot] = entry.basis;
+                .get_or_insert_with(|| Box::new([Kept::Alone; FANOUT]));
+            bases[slot] = Kept::of(&entry.basis);
         } else if let Some(bases) = &mut self.bases {
-            bases[slot] = Basis::Alone;
-            if **bases == [Basis::Alone; FANOUT] {
+            bases[slot] = Kept::Alone;
+            if **bases == [Kept::Alone; FANOUT] {
                 self.bases = None;
             }
         }
-        former
+        replaced
     }
 
     /// Makes a copy for the cache, of bytes that are no format and never leave the process. False for a leaf that does not
-    /// fit, as one with references, and as none does with extents beyond 256 TiB.
+    /// fit, as one with references or of an encrypted file, and as none does with extents beyond 256 TiB.
     pub(crate) fn copy_to(&self, copy: &mut [u8; OBJECT_COPY]) -> bool {
         let (places, _) = copy.as_chunks_mut();
         let mut extents = (0..FANOUT).map(|slot| self.extents.get(slot)).zip(places);
         self.bases.is_none()
+            && self.nonces.is_none()
             && extents.all(|(extent, place)| match to_copied(&extent) {
                 Some(bytes) => {
                     *place = bytes;
@@ -382,17 +505,30 @@ impl Leaf {
         for (extent, bytes) in extents.iter_mut().zip(places) {
             *extent = from_copied(*bytes);
         }
-        Leaf::new(&extents, None)
+        Leaf {
+            extents: Form::from(&extents),
+            ..Leaf::empty()
+        }
     }
 
     /// Bytes it takes in memory.
     pub(crate) fn bytes(&self) -> usize {
         let extents = match &self.extents {
             Form::Narrow(_) => size_of::<Narrow>(),
-            Form::Wide(_) => size_of::<[Extent; FANOUT]>(),
+            Form::Wide(_) => size_of::<[Bare; FANOUT]>(),
         };
         let bases = self.bases.as_deref().map_or(0, size_of_val);
-        extents + bases
+        let nonces = self.nonces.as_ref().map_or(0, |nonces| nonces.bytes());
+        extents + bases + nonces
+    }
+}
+
+/// A leaf has room for nonces from the first one on.
+fn set_nonces(nonces: &mut Option<Box<Nonces>>, slot: usize, own: &Nonce, former: &Nonce) {
+    match nonces {
+        Some(nonces) => nonces.set(slot, own, former),
+        None if *own == Nonce::NONE && *former == Nonce::NONE => {}
+        None => nonces.insert(Box::default()).set(slot, own, former),
     }
 }
 
@@ -410,14 +546,24 @@ mod tests {
     use crate::format::basis::Bases;
     use proptest::prelude::*;
 
+    fn nonce() -> impl Strategy<Value = Nonce> {
+        let salt = 0..4u8;
+        let nonce = (salt, 0..1u64 << 40).prop_map(|(salt, counter)| Nonce {
+            salt: [salt; 16],
+            counter,
+        });
+        prop_oneof![40 => Just(Nonce::NONE), 1 => nonce]
+    }
+
     fn extent(max: u64) -> impl Strategy<Value = Extent> {
         let dict = prop_oneof![0..20u16, any::<u16>()];
         let len = prop_oneof![1..70_000u32, Just(1 << 16)];
-        (0..max, len, any::<u32>(), dict, any::<bool>()).prop_map(
-            |(offset, len, sum, dict, up_to_date)| Extent {
+        (0..max, len, any::<u32>(), nonce(), dict, any::<bool>()).prop_map(
+            |(offset, len, sum, nonce, dict, up_to_date)| Extent {
                 offset: FileOffset(offset),
                 len,
                 sum,
+                nonce,
                 storage: Encoding {
                     codec: Codec::Zstd,
                     dict,
@@ -463,7 +609,7 @@ mod tests {
                 prop_assert!(leaf.iter().eq(model));
             }
             let mut copy = [0xff; OBJECT_COPY];
-            let fits = leaf.iter().all(|entry| {
+            let fits = !leaf.is_sealed() && leaf.iter().all(|entry| {
                 entry.offset.0 >> 48 == 0
                     && entry.len <= 1 << 16
                     && tag_of(&entry.extent()) < 1 << 16
@@ -487,7 +633,7 @@ mod tests {
                 leaf.set(slot, at(first + (slot as u64) * (30 << 20)));
             }
             let bytes = leaf.bytes();
-            assert!(2 * bytes < size_of::<[Extent; FANOUT]>() + 32);
+            assert!(2 * bytes < size_of::<[Bare; FANOUT]>() + 32);
             leaf.set(7, Entry::slice(ItemNumber(9), 3));
             assert!(leaf.bytes() > bytes);
             leaf.set(7, at(first));
@@ -496,7 +642,7 @@ mod tests {
                 "the last reference takes its column with it"
             );
             leaf.set(7, at(first + (5 << 30)));
-            assert!(leaf.bytes() == size_of::<[Extent; FANOUT]>());
+            assert!(leaf.bytes() == size_of::<[Bare; FANOUT]>());
         }
     }
 }

@@ -6,12 +6,14 @@
 //! neighbouring extents costs under seven bytes a unit. Leaves with references, and those of the item tree, are kinds
 //! of their own: what they have besides are columns that no other leaf pays for.
 
+use litepack_cipher::Nonce;
 use litepack_codec::Codec;
 use litepack_io::bytes::{Reader, put_varint, unzigzag, zigzag};
 
 use crate::format::basis::{Bases, Basis, ITEM_UNITS, ItemNumber};
 use crate::format::layout::{OFFSET_LIMIT, Pointer, is_plausible};
 use crate::format::leaf::{Entry, Extent, FANOUT, Leaf, storage_of, tag_of};
+use crate::format::nonces::{Salts, sum_of};
 use crate::format::offset::FileOffset;
 
 /// One node of the page map.
@@ -29,6 +31,8 @@ const KIND_INNER: u8 = 2;
 const KIND_REFERENCES: u8 = 3;
 /// A leaf of the item tree.
 const KIND_ITEMS: u8 = 4;
+/// What these numbers are more in an encrypted file: 5 and 7 for the leaves of the map, 8 for that of the item tree.
+const SEALED: u8 = 4;
 
 /// Which tree a node is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,14 +92,11 @@ impl Node {
     pub(crate) fn is_of(&self, kind: TreeKind) -> bool {
         match (self, kind) {
             (Node::Inner(_), _) => true,
-            (Node::Leaf(leaf), TreeKind::Map) => leaf.bases().is_none_or(|bases| {
-                let mut bases = bases.iter();
-                bases.all(|basis| !matches!(basis, Basis::Shared { .. }))
-            }),
+            (Node::Leaf(leaf), TreeKind::Map) => !leaf.has_items(),
             // A leaf that is read has either only items, or none.
-            (Node::Leaf(leaf), TreeKind::Items) => match leaf.bases() {
-                Some(bases) => bases.iter().any(|b| matches!(b, Basis::Shared { .. })),
-                None => self.is_empty(),
+            (Node::Leaf(leaf), TreeKind::Items) => match leaf.has_bases() {
+                true => leaf.has_items(),
+                false => self.is_empty(),
             },
         }
     }
@@ -103,23 +104,23 @@ impl Node {
     /// Appends the bytes on disk.
     pub fn encode(&self, out: &mut Vec<u8>) {
         match self {
-            Node::Leaf(leaf) => match leaf.bases() {
-                None => {
-                    out.push(KIND_LEAF);
-                    put_extents(out, leaf);
+            Node::Leaf(leaf) => {
+                let mut salts = leaf.is_sealed().then(|| salts_of(leaf));
+                let kind = |kind| kind + if salts.is_some() { SEALED } else { 0 };
+                if leaf.has_items() {
+                    out.push(kind(KIND_ITEMS));
+                    put_extents(out, leaf, salts.as_mut());
+                    put_items(out, leaf);
+                } else if leaf.has_bases() {
+                    out.push(kind(KIND_REFERENCES));
+                    put_runs(out, leaf.iter().map(|entry| kind_of(&entry.basis)));
+                    put_extents(out, leaf, salts.as_mut());
+                    put_references(out, leaf, salts.as_mut());
+                } else {
+                    out.push(kind(KIND_LEAF));
+                    put_extents(out, leaf, salts.as_mut());
                 }
-                Some(bases) if bases.iter().any(|b| matches!(b, Basis::Shared { .. })) => {
-                    out.push(KIND_ITEMS);
-                    put_extents(out, leaf);
-                    put_items(out, bases);
-                }
-                Some(bases) => {
-                    out.push(KIND_REFERENCES);
-                    put_runs(out, bases.iter().map(kind_of));
-                    put_extents(out, leaf);
-                    put_references(out, leaf);
-                }
-            },
+            }
             Node::Inner(children) => {
                 out.push(KIND_INNER);
                 put_runs(
@@ -138,23 +139,12 @@ impl Node {
     /// against the file's end, which is the caller's to know.
     pub fn decode(bytes: &[u8], level: u8) -> Option<Node> {
         let mut fields = Reader::new(bytes);
-        match (fields.u8()?, level) {
-            (KIND_LEAF, 0) => {
-                let extents = read_extents(&mut fields)?;
-                Some(Node::Leaf(Leaf::new(&extents, None)))
-            }
-            (KIND_REFERENCES, 0) => {
-                let kinds = read_runs(&mut fields)?;
-                let extents = read_extents(&mut fields)?;
-                let bases = read_references(&mut fields, &kinds, &extents)?;
-                Some(Node::Leaf(Leaf::new(&extents, Some(bases))))
-            }
-            (KIND_ITEMS, 0) => {
-                let extents = read_extents(&mut fields)?;
-                let bases = read_items(&mut fields, &extents)?;
-                Some(Node::Leaf(Leaf::new(&extents, Some(bases))))
-            }
-            (KIND_INNER, 1..) => {
+        let kind = fields.u8()?;
+        if level == 0 {
+            return decode_leaf(kind, &mut fields);
+        }
+        match kind {
+            KIND_INNER => {
                 let tags = read_runs(&mut fields)?;
                 let mut children = Box::new([Pointer::NONE; FANOUT]);
                 let is_stored = |(_, tag): &(_, u64)| *tag != 0;
@@ -174,16 +164,65 @@ impl Node {
     }
 }
 
-/// Tags, lengths, offsets and checksums.
-fn put_extents(out: &mut Vec<u8>, leaf: &Leaf) {
+fn decode_leaf(kind: u8, fields: &mut Reader<'_>) -> Option<Node> {
+    let is_sealed = kind > SEALED;
+    let kind = if is_sealed { kind - SEALED } else { kind };
+    match kind {
+        KIND_LEAF => {
+            let (extents, _) = read_extents(fields, is_sealed)?;
+            Some(Node::Leaf(Leaf::new(&extents, None)))
+        }
+        KIND_REFERENCES => {
+            let kinds = read_runs(fields)?;
+            let (extents, salts) = read_extents(fields, is_sealed)?;
+            let bases = read_references(fields, &kinds, &extents, salts)?;
+            Some(Node::Leaf(Leaf::new(&extents, Some(&bases))))
+        }
+        KIND_ITEMS => {
+            let (extents, _) = read_extents(fields, is_sealed)?;
+            let bases = read_items(fields, &extents)?;
+            Some(Node::Leaf(Leaf::new(&extents, Some(&bases))))
+        }
+        _ => None,
+    }
+}
+
+/// The salts of a leaf, in the order in which its extents have them.
+fn salts_of(leaf: &Leaf) -> Salts {
+    let mut salts = Salts::default();
+    for extent in leaf.iter().flat_map(|entry| entry.extents()) {
+        // A leaf has no more than there is room for.
+        salts.number(&extent.nonce);
+    }
+    salts
+}
+
+/// The number of an extent's nonce; 0 if it has none, which nothing will open.
+fn number_of(salts: &mut Salts, extent: &Extent) -> u64 {
+    salts.number(&extent.nonce).unwrap_or_default()
+}
+
+/// Tags, lengths, offsets and checksums, or instead of these salts and numbers of nonces.
+fn put_extents(out: &mut Vec<u8>, leaf: &Leaf, salts: Option<&mut Salts>) {
     put_runs(out, leaf.iter().map(|entry| tag_of(&entry.extent())));
     let stored = || leaf.iter().filter(|entry| entry.len > 0);
     stored().for_each(|entry| put_varint(out, entry.len.into()));
     put_offsets(out, stored().map(|entry| (entry.offset, entry.len)));
-    stored().for_each(|entry| out.extend(entry.sum.to_le_bytes()));
+    match salts {
+        None => stored().for_each(|entry| out.extend(entry.sum.to_le_bytes())),
+        Some(salts) => {
+            salts.put(out);
+            let numbers = stored().map(|entry| number_of(salts, &entry.extent()));
+            // As the offsets of extents of one byte.
+            put_offsets(out, numbers.map(|number| (FileOffset(number), 1)));
+        }
+    }
 }
 
-fn read_extents(fields: &mut Reader<'_>) -> Option<[Extent; FANOUT]> {
+fn read_extents(
+    fields: &mut Reader<'_>,
+    is_sealed: bool,
+) -> Option<([Extent; FANOUT], Option<Salts>)> {
     let tags = read_runs(fields)?;
     let mut extents = [Entry::ZERO.extent(); FANOUT];
     let is_stored = |(_, tag): &(_, u64)| *tag != 0;
@@ -193,10 +232,29 @@ fn read_extents(fields: &mut Reader<'_>) -> Option<[Extent; FANOUT]> {
     }
     let stored = extents.iter_mut().filter(|extent| extent.len > 0);
     read_offsets(fields, stored.map(|e| (&mut e.offset, e.len)))?;
-    for extent in extents.iter_mut().filter(|extent| extent.len > 0) {
-        extent.sum = fields.u32()?;
+    let stored = extents.iter_mut().filter(|extent| extent.len > 0);
+    if !is_sealed {
+        for extent in stored {
+            extent.sum = fields.u32()?;
+        }
+        return Some((extents, None));
     }
-    Some(extents)
+    let salts = Salts::read(fields)?;
+    let mut stored: Vec<_> = stored.collect();
+    let mut numbers = [FileOffset::START; FANOUT];
+    let places = numbers.iter_mut().take(stored.len());
+    read_offsets(fields, places.map(|place| (place, 1)))?;
+    for (extent, number) in stored.iter_mut().zip(numbers) {
+        seal(extent, &salts, number.0)?;
+    }
+    Some((extents, Some(salts)))
+}
+
+/// Gives an extent the nonce with this number.
+fn seal(extent: &mut Extent, salts: &Salts, number: u64) -> Option<()> {
+    extent.nonce = salts.nonce(number)?;
+    extent.sum = sum_of(&extent.nonce);
+    Some(())
 }
 
 fn kind_of(basis: &Basis) -> u64 {
@@ -210,7 +268,7 @@ fn kind_of(basis: &Basis) -> u64 {
 
 /// Appends the references of each entry that does not stand alone, in order. Item numbers are differences to the one
 /// before.
-fn put_references(out: &mut Vec<u8>, leaf: &Leaf) {
+fn put_references(out: &mut Vec<u8>, leaf: &Leaf, mut salts: Option<&mut Salts>) {
     let mut last = 0;
     let mut step = |item: ItemNumber| {
         let next = i64::from(item.0);
@@ -228,7 +286,10 @@ fn put_references(out: &mut Vec<u8>, leaf: &Leaf) {
                 put_varint(out, tag_of(&former));
                 put_varint(out, former.len.into());
                 put_varint(out, zigzag(former.offset.jump_from(entry.offset)));
-                out.extend(former.sum.to_le_bytes());
+                match &mut salts {
+                    None => out.extend(former.sum.to_le_bytes()),
+                    Some(salts) => put_varint(out, number_of(salts, &former)),
+                }
             }
         }
     }
@@ -239,6 +300,7 @@ fn read_references(
     fields: &mut Reader<'_>,
     kinds: &[u64; FANOUT],
     extents: &[Extent; FANOUT],
+    salts: Option<Salts>,
 ) -> Option<Box<[Basis; FANOUT]>> {
     let mut bases = Box::new([Basis::Alone; FANOUT]);
     let mut last = 0;
@@ -259,13 +321,17 @@ fn read_references(
                 let storage = storage_of(fields.varint()?)?;
                 let len = fields.varint_u32().filter(|len| *len > 0)?;
                 let offset = own.offset.jump(unzigzag(fields.varint()?))?;
-                let sum = fields.u32()?;
-                let former = Extent {
+                let mut former = Extent {
                     offset,
                     len,
-                    sum,
+                    sum: 0,
+                    nonce: Nonce::NONE,
                     storage,
                 };
+                match &salts {
+                    None => former.sum = fields.u32()?,
+                    Some(salts) => seal(&mut former, salts, fields.varint()?)?,
+                }
                 let is_sane = is_plausible(offset, len) && !former.overlaps(own);
                 is_sane.then_some(Basis::Former(former))?
             }
@@ -285,16 +351,17 @@ fn read_references(
 }
 
 /// Runs of how many units items have, then how many entries name each.
-fn put_items(out: &mut Vec<u8>, bases: &[Basis; FANOUT]) {
-    let shared = |basis: &Basis| match basis {
-        Basis::Shared { units, users } => Some((*units, *users)),
+fn put_items(out: &mut Vec<u8>, leaf: &Leaf) {
+    let shared = |entry: Entry| match entry.basis {
+        Basis::Shared { units, users } => Some((units, users)),
         _ => None,
     };
+    let units = leaf.iter().map(shared);
     put_runs(
         out,
-        bases.iter().map(|b| shared(b).map_or(0, |s| s.0.into())),
+        units.map(|item| item.map_or(0, |(units, _)| units.into())),
     );
-    let users = bases.iter().filter_map(shared);
+    let users = leaf.iter().filter_map(shared);
     users.for_each(|(_, users)| put_varint(out, users.into()));
 }
 
@@ -401,17 +468,29 @@ mod tests {
         proptest::collection::vec(proptest::option::of(entry), FANOUT)
     }
 
-    fn extent(codec: Codec) -> impl Strategy<Value = Extent> {
+    /// Sealed or not, as a whole leaf is.
+    fn extent(codec: Codec, sealed: bool) -> impl Strategy<Value = Extent> {
         let place = (0..OFFSET_LIMIT.0 / 2, 1u32..70000, any::<u32>());
-        (place, 0u16..20).prop_map(move |((offset, len, sum), dict)| Extent {
-            offset: FileOffset(offset),
-            len,
-            sum,
-            storage: Encoding {
-                codec,
-                dict,
-                up_to_date: true,
-            },
+        let nonce = (1..20u8, 0..1u64 << 40);
+        (place, nonce, 0u16..20).prop_map(move |((offset, len, sum), nonce, dict)| {
+            let nonce = match (sealed, nonce) {
+                (false, _) => Nonce::NONE,
+                (true, (salt, counter)) => Nonce {
+                    salt: [salt; 16],
+                    counter,
+                },
+            };
+            Extent {
+                offset: FileOffset(offset),
+                len,
+                sum: if sealed { sum_of(&nonce) } else { sum },
+                nonce,
+                storage: Encoding {
+                    codec,
+                    dict,
+                    up_to_date: true,
+                },
+            }
         })
     }
 
@@ -419,27 +498,29 @@ mod tests {
         prop_oneof![0..300u32, any::<u32>()].prop_map(ItemNumber)
     }
 
-    fn reference() -> impl Strategy<Value = Entry> {
+    fn reference(sealed: bool) -> impl Strategy<Value = Entry> {
         let bases = proptest::collection::vec(number(), 1..4);
         let bases = bases.prop_filter_map("differ", |items| Bases::new(&items));
         let bases = bases.prop_map(Basis::Items).boxed();
-        let former = extent(Codec::Columnar).prop_map(Basis::Former).boxed();
-        let difference = (extent(Codec::Zstd), prop_oneof![bases, former]);
+        let former = extent(Codec::Columnar, sealed)
+            .prop_map(Basis::Former)
+            .boxed();
+        let difference = (extent(Codec::Zstd, sealed), prop_oneof![bases, former]);
         let difference = difference.prop_map(|(own, basis)| Entry {
             basis,
             ..own.entry()
         });
         prop_oneof![
             Just(Entry::ZERO),
-            extent(Codec::Raw).prop_map(|extent| extent.entry()),
+            extent(Codec::Raw, sealed).prop_map(|extent| extent.entry()),
             (number(), 0..4u8).prop_map(|(item, slice)| Entry::slice(item, slice)),
             difference.prop_filter("apart", well_formed),
         ]
     }
 
-    fn item() -> impl Strategy<Value = Entry> {
+    fn item(sealed: bool) -> impl Strategy<Value = Entry> {
         let shared = (proptest::sample::select(&ITEM_UNITS[..]), any::<u32>());
-        let item = (extent(Codec::Zstd), shared).prop_map(|(extent, (units, users))| {
+        let item = (extent(Codec::Zstd, sealed), shared).prop_map(|(extent, (units, users))| {
             crate::format::basis::Item {
                 extent,
                 units,
@@ -458,6 +539,12 @@ mod tests {
             }
             leaf
         })
+    }
+
+    fn leaf_of<S: Strategy<Value = Entry> + 'static>(
+        entry: impl Fn(bool) -> S,
+    ) -> impl Strategy<Value = Leaf> {
+        prop_oneof![leaf_with(entry(false)), leaf_with(entry(true))]
     }
 
     /// Whether the format can express an entry.
@@ -485,7 +572,7 @@ mod tests {
                     let codec = if raw { Codec::Raw } else { Codec::Zstd };
                     let offset = if in_line { next } else { FileOffset(offset) };
                     next = offset + u64::from(len);
-                    leaf.set(slot, Entry { offset, len, sum, storage: Encoding { codec, dict, up_to_date }, basis: Basis::Alone });
+                    leaf.set(slot, Entry { offset, len, sum, storage: Encoding { codec, dict, up_to_date }, ..Entry::ZERO });
                 }
             }
             let mut bytes = Vec::new();
@@ -511,7 +598,7 @@ mod tests {
         #[test]
         fn hostile_bytes_never_panic(mut bytes in proptest::collection::vec(any::<u8>(), 0..900), level in 0u8..2) {
             let _ = Node::decode(&bytes, level);
-            for kind in 1..5 {
+            for kind in 1..9 {
                 if let Some(first) = bytes.first_mut() {
                     *first = kind;
                 }
@@ -525,7 +612,7 @@ mod tests {
         }
 
         #[test]
-        fn leaves_with_references_come_back(leaf in leaf_with(reference())) {
+        fn leaves_with_references_come_back(leaf in leaf_of(reference)) {
             let node = Node::Leaf(leaf);
             let mut bytes = Vec::new();
             node.encode(&mut bytes);
@@ -548,7 +635,7 @@ mod tests {
         }
 
         #[test]
-        fn leaves_of_items_come_back(leaf in leaf_with(item())) {
+        fn leaves_of_items_come_back(leaf in leaf_of(item)) {
             let node = Node::Leaf(leaf);
             let mut bytes = Vec::new();
             node.encode(&mut bytes);
@@ -579,7 +666,7 @@ mod tests {
                     len,
                     sum,
                     storage,
-                    basis: Basis::Alone,
+                    ..Entry::ZERO
                 },
             );
             offset += u64::from(len);
@@ -587,5 +674,32 @@ mod tests {
         let mut bytes = Vec::new();
         node.encode(&mut bytes);
         assert!(bytes.len() < 7 * FANOUT, "{}", bytes.len());
+    }
+
+    /// In the order in which they were packed, one session has sealed them.
+    #[test]
+    fn a_full_sealed_leaf_of_neighbours_costs_under_three_bytes_a_unit() {
+        let mut leaf = Leaf::empty();
+        let mut offset = FileOffset(1 << 30);
+        for slot in 0..FANOUT {
+            let nonce = Nonce {
+                salt: [9; 16],
+                counter: 1_000_000 + slot as u64,
+            };
+            let entry = Entry {
+                offset,
+                len: 400 + slot as u32,
+                sum: sum_of(&nonce),
+                nonce,
+                ..Entry::ZERO
+            };
+            offset += u64::from(entry.len);
+            leaf.set(slot, entry);
+        }
+        let node = Node::Leaf(leaf);
+        let mut bytes = Vec::new();
+        node.encode(&mut bytes);
+        assert!(bytes.len() < 3 * FANOUT, "{}", bytes.len());
+        assert_eq!(Node::decode(&bytes, 0), Some(node));
     }
 }

@@ -5,10 +5,13 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use litepack_cipher::Nonce;
 use litepack_io::bytes::{Reader, put_varint};
 
+use crate::format::guard::SEALED_OTHER;
 use crate::format::layout::{DATA_START, is_plausible};
 use crate::format::leaf::{Entry, storage_of, tag_of};
+use crate::format::nonces::sum_of;
 use crate::format::offset::FileOffset;
 use crate::format::unit::Unit;
 
@@ -20,6 +23,8 @@ pub const OPENING_DATA: u64 = OPENING - DATA_START.0;
 pub(crate) const SEGMENT_LEN_MAX: u64 = 1 << 20;
 /// More than any extent takes in the segment's list of contents, and more than its two counts.
 const LISTED_LEN: u64 = 32;
+/// The same in an encrypted file.
+const LISTED_LEN_SEALED: u64 = LISTED_LEN + 20;
 
 /// A segment as a reader keeps it.
 #[derive(Debug, Default)]
@@ -32,7 +37,7 @@ pub(crate) struct PrefetchSegment {
 
 impl PrefetchSegment {
     /// Decodes a segment; `None` if the bytes are not one.
-    pub(crate) fn decode(bytes: Vec<u8>) -> Option<PrefetchSegment> {
+    pub(crate) fn decode(bytes: Vec<u8>, is_encrypted: bool) -> Option<PrefetchSegment> {
         let mut fields = Reader::new(&bytes);
         let (others, count) = (fields.varint()?, fields.varint()?);
         let (mut places, mut units, mut number) = (Vec::new(), BTreeMap::new(), 0u64);
@@ -43,12 +48,21 @@ impl PrefetchSegment {
             number = number.checked_add(fields.varint()?)?;
             let storage = storage_of(fields.varint()?)?;
             let (offset, len) = (FileOffset(fields.varint()?), fields.varint_u32()?);
-            let sum = fields.u32()?;
+            let (sum, nonce) = match is_encrypted {
+                false => (fields.u32()?, Nonce::NONE),
+                true => {
+                    let salt = fields.u128()?.to_le_bytes();
+                    let counter = fields.u64()?;
+                    let nonce = Nonce { salt, counter };
+                    (sum_of(&nonce), nonce)
+                }
+            };
             places.push((offset, len));
             let entry = Entry {
                 offset,
                 len,
                 sum,
+                nonce,
                 storage,
                 ..Entry::ZERO
             };
@@ -101,21 +115,27 @@ pub(crate) struct SegmentBuilder {
     units: Vec<(Unit, Entry, Vec<u8>)>,
     /// Bytes that may still be added.
     pub(crate) room: u64,
+    listed: u64,
 }
 
 impl SegmentBuilder {
     /// For a segment of at most `room` bytes.
-    pub(crate) fn new(room: u64) -> SegmentBuilder {
+    pub(crate) fn new(room: u64, is_encrypted: bool) -> SegmentBuilder {
+        let (listed, excess) = match is_encrypted {
+            false => (LISTED_LEN, 0),
+            true => (LISTED_LEN_SEALED, SEALED_OTHER as u64),
+        };
         SegmentBuilder {
             others: Vec::new(),
             units: Vec::new(),
-            room: room.saturating_sub(LISTED_LEN),
+            room: room.saturating_sub(listed + excess),
+            listed,
         }
     }
 
     /// Takes room for an extent, if there is enough.
     pub(crate) fn fits(&mut self, len: u32) -> bool {
-        let left = self.room.checked_sub(u64::from(len) + LISTED_LEN);
+        let left = self.room.checked_sub(u64::from(len) + self.listed);
         self.room = left.unwrap_or(self.room);
         left.is_some()
     }
@@ -147,7 +167,13 @@ impl SegmentBuilder {
             put_varint(&mut out, tag_of(&entry.extent()));
             put_varint(&mut out, entry.offset.0);
             put_varint(&mut out, entry.len.into());
-            out.extend(entry.sum.to_le_bytes());
+            match entry.nonce {
+                Nonce::NONE => out.extend(entry.sum.to_le_bytes()),
+                Nonce { salt, counter } => {
+                    out.extend(salt);
+                    out.extend(counter.to_le_bytes());
+                }
+            }
         }
         let others = self.others.iter().map(|(_, bytes)| bytes);
         for bytes in others.chain(self.units.iter().map(|(.., bytes)| bytes)) {
@@ -166,9 +192,9 @@ mod tests {
     #[test]
     fn places_beyond_the_longest_file_are_refused() {
         for offset in [1 << 47, u64::MAX - 2] {
-            let mut builder = SegmentBuilder::new(1 << 20);
+            let mut builder = SegmentBuilder::new(1 << 20, false);
             builder.add(FileOffset(offset), vec![7; 10]);
-            let is_read = PrefetchSegment::decode(builder.encode()).is_some();
+            let is_read = PrefetchSegment::decode(builder.encode(), false).is_some();
             assert_eq!(is_read, offset == 1 << 47);
         }
     }
@@ -178,8 +204,9 @@ mod tests {
         fn hostile_bytes_are_none_or_lie_within_themselves(
             head in proptest::collection::vec(0u8..20, 0..40),
             tail in proptest::collection::vec(any::<u8>(), 0..200),
+            is_encrypted in any::<bool>(),
         ) {
-            if let Some(segment) = PrefetchSegment::decode([head, tail].concat()) {
+            if let Some(segment) = PrefetchSegment::decode([head, tail].concat(), is_encrypted) {
                 for range in segment.extents.values() {
                     prop_assert!(segment.bytes.get(range.clone()).is_some());
                 }

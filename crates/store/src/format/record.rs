@@ -6,7 +6,8 @@
 
 use litepack_io::bytes::Reader;
 
-use crate::format::layout::{FileUuid, MARK_LEN, Pointer, RECORD_LEN};
+use crate::format::guard::Signer;
+use crate::format::layout::{MARK_LEN, Pointer, RECORD_LEN};
 use crate::format::node::TreeKind;
 use crate::format::offset::FileOffset;
 
@@ -117,7 +118,7 @@ impl Record {
     }
 
     /// The bytes on disk.
-    pub fn encode(&self, uuid: FileUuid) -> [u8; RECORD_LEN] {
+    pub fn encode(&self, signer: impl Signer) -> [u8; RECORD_LEN] {
         let mut out = Vec::with_capacity(RECORD_LEN);
         out.extend(RECORD_MAGIC.to_le_bytes());
         out.extend(self.features.to_le_bytes());
@@ -142,17 +143,16 @@ impl Record {
             out.extend(number.to_le_bytes());
         }
         out.extend(self.difference_bytes.to_le_bytes());
-        out.resize(RECORD_LEN - 8, 0);
-        out.extend(uuid.sum64(&out).to_le_bytes());
+        out.resize(RECORD_LEN, 0);
+        signer.sign(&mut out);
         out.try_into().expect("a record has its length")
     }
 
     /// Reads a record; `None` if it is torn, damaged or was never written.
-    pub fn decode(bytes: &[u8], uuid: FileUuid) -> Option<Record> {
+    pub fn decode(bytes: &[u8], signer: impl Signer) -> Option<Record> {
         let bytes = bytes.get(..RECORD_LEN)?;
-        let (body, sum) = bytes.split_at(RECORD_LEN - 8);
-        let mut fields = Reader::new(body);
-        if Reader::new(sum).u64()? != uuid.sum64(body) || fields.u32()? != RECORD_MAGIC {
+        let mut fields = Reader::new(bytes);
+        if !signer.has_signed(bytes) || fields.u32()? != RECORD_MAGIC {
             return None;
         }
         let features = fields.u32()?;
@@ -231,21 +231,20 @@ fn pointer(fields: &mut Reader<'_>) -> Option<Pointer> {
 }
 
 /// The mark's bytes for commit `seq`.
-pub(crate) fn encode_mark(seq: CommitNumber, uuid: FileUuid) -> [u8; MARK_LEN] {
+pub(crate) fn encode_mark(seq: CommitNumber, signer: impl Signer) -> [u8; MARK_LEN] {
     let mut out = [0; MARK_LEN];
     out[..4].copy_from_slice(&MARK_MAGIC.to_le_bytes());
     out[8..16].copy_from_slice(&seq.0.to_le_bytes());
-    let sum = uuid.sum64(&out[..MARK_LEN - 8]);
-    out[MARK_LEN - 8..].copy_from_slice(&sum.to_le_bytes());
+    signer.sign(&mut out);
     out
 }
 
 /// The commit that a mark vouches for; `None` if the mark is torn or damaged. Every file has both marks from the
 /// beginning, so there is no such thing as "no mark".
-pub(crate) fn decode_mark(bytes: &[u8], uuid: FileUuid) -> Option<CommitNumber> {
-    let (body, sum) = bytes.get(..MARK_LEN)?.split_at(MARK_LEN - 8);
-    let mut fields = Reader::new(body);
-    let valid = Reader::new(sum).u64()? == uuid.sum64(body) && fields.u32()? == MARK_MAGIC;
+pub(crate) fn decode_mark(bytes: &[u8], signer: impl Signer) -> Option<CommitNumber> {
+    let bytes = bytes.get(..MARK_LEN)?;
+    let mut fields = Reader::new(bytes);
+    let valid = signer.has_signed(bytes) && fields.u32()? == MARK_MAGIC;
     fields.u32()?;
     let seq = CommitNumber(fields.u64()?);
     valid.then_some(seq)
@@ -254,6 +253,7 @@ pub(crate) fn decode_mark(bytes: &[u8], uuid: FileUuid) -> Option<CommitNumber> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::format::layout::FileUuid;
 
     const UUID: FileUuid = FileUuid([7; 16]);
 

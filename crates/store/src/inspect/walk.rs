@@ -6,6 +6,7 @@ use litepack_io::storage::ReadAt;
 
 use crate::error::{Damage, Error, Result};
 use crate::format::catalog::Catalog;
+use crate::format::guard::Kind;
 use crate::format::layout::{Pointer, extent_is_sane};
 use crate::format::leaf::{FANOUT, Leaf};
 use crate::format::node::{Node, TreeKind};
@@ -150,7 +151,7 @@ impl<R: ReadAt> Snapshot<R> {
         if pointer.is_none() || !walk.claim("catalog", pointer.offset, pointer.len.into()) {
             return Ok(());
         }
-        let bytes = self.medium().extent(pointer, "catalog");
+        let bytes = self.medium().extent(pointer, Kind::Catalog);
         let Some(bytes) = walk.note(bytes)? else {
             return Ok(());
         };
@@ -208,7 +209,7 @@ impl<R: ReadAt> Snapshot<R> {
 
     /// Reads the free-space chain and returns its length in bytes.
     pub(crate) fn walk_space(&self, walk: &mut Walk, head: Pointer) -> Result<u64> {
-        let read = |pointer| self.medium().extent(pointer, "free-space chain");
+        let read = |pointer| self.medium().extent(pointer, Kind::Space);
         let space = Space::load(head, walk.end, self.disk().len()?, read);
         let Some(space) = walk.note(space)? else {
             return Ok(0);

@@ -9,6 +9,7 @@ use litepack_io::storage::Storage;
 
 use crate::error::Result;
 use crate::format::basis::Item;
+use crate::format::guard::Kind;
 use crate::format::layout::{DATA_START, Pointer};
 use crate::format::leaf::{Entry, Extent};
 use crate::format::node::{Node, TreeKind};
@@ -386,7 +387,7 @@ impl<D: Storage> Transaction<'_, D> {
                 left += u64::from(pointer.len);
                 continue;
             };
-            let bytes = self.medium().extent(pointer, "dictionary")?;
+            let bytes = self.medium().stored_extent(pointer, Kind::Dictionary)?;
             self.queue(offset, &bytes)?;
             self.change_catalog()
                 .moved(pointer, Pointer { offset, ..pointer });

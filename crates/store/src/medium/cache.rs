@@ -290,6 +290,7 @@ mod tests {
                 offset: FileOffset(offset),
                 len,
                 sum,
+                nonce: litepack_cipher::Nonce::NONE,
                 storage: Encoding {
                     codec: Codec::Zstd,
                     dict,

@@ -7,10 +7,9 @@
 use litepack_io::storage::ReadAt;
 
 use crate::error::{Error, Result};
-use crate::format::layout::UNIT_MAX;
 use crate::format::leaf::Extent;
 use crate::format::offset::FileOffset;
-use crate::medium::verified::Medium;
+use crate::medium::verified::{MISMATCH, Medium};
 
 /// Bytes read in one call when reading goes on from neighbour to neighbour.
 const STRETCH: usize = 16 << 10;
@@ -25,29 +24,31 @@ pub(crate) struct CoalescedReads {
     bytes: Vec<u8>,
     /// End of the extent asked for last.
     end: FileOffset,
+    /// What was sealed in it, if it was.
+    opened: Vec<u8>,
 }
 
 impl CoalescedReads {
-    /// The stored bytes of a unit, checked against the map.
+    /// What the codec made of a unit, checked against the map.
     #[expect(
         clippy::indexing_slicing,
-        reason = "what is returned was compared with its checksum right before"
+        reason = "what is returned was found right before"
     )]
     pub(crate) fn unit<'a, D: ReadAt>(
         &'a mut self,
         medium: &'a Medium<D>,
         extent: &Extent,
     ) -> Result<&'a [u8]> {
-        if extent.len > UNIT_MAX {
+        if extent.len > medium.unit_max() {
             return Err(Error::damaged("page", extent.offset, "implausible length"));
         }
         let len = extent.len as usize;
-        let is_right = |bytes: &[u8]| medium.uuid.sum32(bytes) == extent.sum;
-        if let Some(copy) = medium
-            .prefetched(extent.offset, len)
-            .filter(|copy| is_right(copy))
+        let guard = &medium.guard;
+        let opened = &mut self.opened;
+        if let Some(copy) = medium.prefetched(extent.offset, len)
+            && guard.open_unit(copy, extent, opened)?
         {
-            return Ok(copy);
+            return Ok(guard.opened(copy, opened));
         }
         let gap = extent.offset.distance_from(self.end);
         let is_neighbour = gap.is_some_and(|gap| gap <= GAP_MAX);
@@ -56,8 +57,10 @@ impl CoalescedReads {
         let start = extent.offset.distance_from(self.offset);
         let start = start.map_or(usize::MAX, |start| start.try_into().unwrap_or(usize::MAX));
         let stop = start.saturating_add(len);
-        if self.bytes.get(start..stop).is_some_and(is_right) {
-            return Ok(&self.bytes[start..stop]);
+        if let Some(kept) = self.bytes.get(start..stop)
+            && guard.open_unit(kept, extent, opened)?
+        {
+            return Ok(guard.opened(&self.bytes[start..stop], opened));
         }
         self.offset = extent.offset;
         if is_neighbour {
@@ -65,21 +68,26 @@ impl CoalescedReads {
             let read = medium.disk.read_at(&mut self.bytes, extent.offset.0);
             self.bytes.truncate(read.unwrap_or(0));
         }
+        let is_right = match self.bytes.get(..len) {
+            Some(bytes) if is_neighbour => guard.open_unit(bytes, extent, opened)?,
+            _ => false,
+        };
         // Whatever was wrong with what follows, it is this extent alone that was asked for.
-        if !is_neighbour || !self.bytes.get(..len).is_some_and(is_right) {
+        if !is_right {
             litepack_io::memory::resize(&mut self.bytes, len)?;
             medium.fill(&mut self.bytes, extent.offset, "page")?;
-            if !is_right(&self.bytes) {
-                return Err(Error::damaged("page", extent.offset, "checksum mismatch"));
+            if !guard.open_unit(&self.bytes, extent, opened)? {
+                return Err(Error::damaged("page", extent.offset, MISMATCH));
             }
         }
-        Ok(&self.bytes[..len])
+        Ok(guard.opened(&self.bytes[..len], opened))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::format::guard::Guard;
     use crate::format::layout::FileUuid;
     use crate::medium::cache::PageCache;
     use litepack_codec::Encoding;
@@ -129,7 +137,8 @@ mod tests {
         Extent {
             offset,
             len: LEN as u32,
-            sum: medium.uuid.sum32(&bytes),
+            sum: medium.guard.uuid.sum32(&bytes),
+            nonce: litepack_cipher::Nonce::NONE,
             storage: Encoding::RAW,
         }
     }
@@ -139,7 +148,7 @@ mod tests {
         cache.begin_use(CacheKind::Pages);
         let medium = Medium {
             disk: asked.disk(),
-            uuid: FileUuid([3; 16]),
+            guard: Guard::sums(FileUuid([3; 16])),
             cache: PageCache {
                 cache,
                 file: FileId::unique(),

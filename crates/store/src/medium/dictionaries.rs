@@ -8,6 +8,7 @@ use litepack_io::storage::ReadAt;
 
 use crate::error::{Error, Result};
 use crate::format::catalog::{Catalog, Item};
+use crate::format::guard::Kind;
 use crate::medium::verified::Medium;
 
 /// How a page is to be stored.
@@ -97,7 +98,7 @@ impl<D: ReadAt> Medium<D> {
 
     /// The dictionary's bytes from the file.
     fn read_dictionary(&self, item: &Item, number: DictId) -> Result<Vec<u8>> {
-        let stored = self.extent(item.pointer, "dictionary")?;
+        let stored = self.extent(item.pointer, Kind::Dictionary)?;
         let bytes = Dictionary::unpack(&stored, item.len as usize)?;
         let bytes = bytes.filter(|bytes| Dictionary::hash_of(bytes) == item.hash);
         bytes.ok_or_else(|| {

@@ -118,6 +118,7 @@ impl DecodedFrom for Source {
                 len,
                 sum,
                 storage,
+                ..
             } = base.extent;
             bytes.extend(offset.0.to_le_bytes());
             bytes.extend(len.to_le_bytes());

@@ -1,13 +1,14 @@
-//! Verified reads: a file, the identity that seeds its checksums, and the caches in front of it.
+//! Verified reads: a file, how its bytes are vouched for, and the caches in front of it.
 //!
-//! Nothing is returned whose checksum is not the one that its parent states.
+//! Nothing is returned that is not what its parent states.
 
 use std::sync::Arc;
 
 use litepack_io::storage::ReadAt;
 
 use crate::error::{Error, Result};
-use crate::format::layout::{FileUuid, METADATA_MAX, Pointer, UNIT_MAX};
+use crate::format::guard::{Guard, Kind};
+use crate::format::layout::{METADATA_MAX, Pointer, UNIT_MAX};
 use crate::format::leaf::Extent;
 use crate::format::node::Node;
 use crate::format::offset::FileOffset;
@@ -41,7 +42,8 @@ pub(crate) trait NodeSource {
 #[derive(Debug)]
 pub(crate) struct Medium<D> {
     pub(crate) disk: D,
-    pub(crate) uuid: FileUuid,
+    /// How what is read is known to be right.
+    pub(crate) guard: Guard,
     pub(crate) cache: PageCache,
     pub(crate) dictionaries: HeldDictionaries,
     /// Of the commit that the handle is at, if the file is remote.
@@ -49,15 +51,34 @@ pub(crate) struct Medium<D> {
 }
 
 impl<D: ReadAt> Medium<D> {
-    /// The verified bytes of a metadata extent.
-    pub(crate) fn extent(&self, pointer: Pointer, what: &str) -> Result<Vec<u8>> {
+    /// The verified content of a metadata extent.
+    pub(crate) fn extent(&self, pointer: Pointer, kind: Kind) -> Result<Vec<u8>> {
+        let stored = self.stored(pointer, kind)?;
+        let opened = self.guard.open(kind, stored)?;
+        opened.ok_or_else(|| mismatch(kind, pointer.offset))
+    }
+
+    /// The verified bytes of a metadata extent, as they are in the file.
+    pub(crate) fn stored_extent(&self, pointer: Pointer, kind: Kind) -> Result<Vec<u8>> {
+        let stored = self.stored(pointer, kind)?;
+        if self.guard.is_encrypted() {
+            let copy = litepack_io::memory::collect(stored.iter().copied())?;
+            let opened = self.guard.open(kind, copy)?;
+            opened.ok_or_else(|| mismatch(kind, pointer.offset))?;
+        }
+        Ok(stored)
+    }
+
+    /// The bytes of a metadata extent as its pointer has them. If they are sealed, the seal is to be looked at still.
+    fn stored(&self, pointer: Pointer, kind: Kind) -> Result<Vec<u8>> {
+        let what = kind.name();
         if pointer.len > METADATA_MAX {
             return Err(Error::damaged(what, pointer.offset, "implausible length"));
         }
         let mut bytes = litepack_io::memory::zeros(pointer.len as usize)?;
         self.fill(&mut bytes, pointer.offset, what)?;
-        if self.uuid.sum64(&bytes) != pointer.sum {
-            return Err(Error::damaged(what, pointer.offset, "checksum mismatch"));
+        if self.guard.sum64(&bytes) != pointer.sum {
+            return Err(mismatch(kind, pointer.offset));
         }
         Ok(bytes)
     }
@@ -80,17 +101,22 @@ impl<D: ReadAt> Medium<D> {
         }
     }
 
+    /// Most bytes that a unit or an item takes as it is stored.
+    pub(crate) fn unit_max(&self) -> u32 {
+        UNIT_MAX + self.guard.unit_excess()
+    }
+
     /// The stored bytes of a unit or an item, verified, into `stored`.
     pub(crate) fn stored_unit(&self, extent: &Extent, stored: &mut Vec<u8>) -> Result<()> {
-        if extent.len > UNIT_MAX {
+        if extent.len > self.unit_max() {
             return Err(Error::damaged("page", extent.offset, "implausible length"));
         }
         litepack_io::memory::resize(stored, extent.len as usize)?;
         self.fill(stored, extent.offset, "page")?;
-        if self.uuid.sum32(stored) != extent.sum {
-            return Err(Error::damaged("page", extent.offset, "checksum mismatch"));
+        match self.guard.open_unit(stored, extent, &mut Vec::new())? {
+            true => Ok(()),
+            false => Err(mismatch(Kind::Unit, extent.offset)),
         }
-        Ok(())
     }
 
     /// The prefetch segment of a commit, from the file.
@@ -99,19 +125,25 @@ impl<D: ReadAt> Medium<D> {
         if u64::from(pointer.len) > SEGMENT_LEN_MAX {
             return Err(malformed());
         }
-        let bytes = self.extent(pointer, "prefetch segment")?;
-        PrefetchSegment::decode(bytes).ok_or_else(malformed)
+        let bytes = self.extent(pointer, Kind::Segment)?;
+        PrefetchSegment::decode(bytes, self.guard.is_encrypted()).ok_or_else(malformed)
     }
 
     /// A map node from the file.
     pub(crate) fn read_node(&self, pointer: Pointer, level: u8) -> Result<Arc<Node>> {
-        const WHAT: &str = "page map node";
+        let what = Kind::Node.name();
         if pointer.len > NODE_LEN_MAX {
-            return Err(Error::damaged(WHAT, pointer.offset, "implausible length"));
+            return Err(Error::damaged(what, pointer.offset, "implausible length"));
         }
-        let bytes = self.extent(pointer, WHAT)?;
-        let node = Node::decode(&bytes, level)
-            .ok_or_else(|| Error::damaged(WHAT, pointer.offset, "malformed"))?;
+        let bytes = self.extent(pointer, Kind::Node)?;
+        let node = Node::decode(&bytes, level);
+        // In an encrypted file nothing is known by a checksum, and in any other nothing is sealed.
+        let node = node.filter(|node| match node {
+            Node::Leaf(leaf) if leaf.is_sealed() => self.guard.is_encrypted(),
+            Node::Leaf(leaf) => !self.guard.is_encrypted() || !leaf.has_extents(),
+            Node::Inner(_) => true,
+        });
+        let node = node.ok_or_else(|| Error::damaged(what, pointer.offset, "malformed"))?;
         Ok(Arc::new(node))
     }
 
@@ -124,10 +156,17 @@ impl<D: ReadAt> Medium<D> {
         Ok(Pointer {
             offset,
             len,
-            sum: self.uuid.sum64(bytes),
+            sum: self.guard.sum64(bytes),
         })
     }
 }
+
+fn mismatch(kind: Kind, offset: FileOffset) -> Error {
+    Error::damaged(kind.name(), offset, MISMATCH)
+}
+
+/// Why an extent is damaged that is not what its parent states.
+pub(crate) const MISMATCH: &str = "checksum mismatch";
 
 impl<D: ReadAt> NodeSource for Medium<D> {
     fn is_remote(&self) -> bool {

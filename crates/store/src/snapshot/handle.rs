@@ -2,12 +2,15 @@
 
 use std::sync::Arc;
 
+use litepack_cipher::Key;
 use litepack_io::cache::{CacheKind, CachedFile, FileId, FileSize};
 use litepack_io::storage::ReadAt;
 
 use crate::error::{Error, Result};
 use crate::format::catalog::Catalog;
+use crate::format::guard::{Guard, Kind};
 use crate::format::header::{HEAD_LEN, Header, HeaderKind, kind_of};
+use crate::format::key_place;
 use crate::format::layout::{FileUuid, SLOT_OFFSETS};
 use crate::format::leaf::Entry;
 use crate::format::offset::FileOffset;
@@ -31,6 +34,8 @@ const LONG_RETRIES: usize = 5;
 #[derive(Debug)]
 pub struct Snapshot<R: ReadAt> {
     pub(super) pages: PageReader<R>,
+    /// The key of the file, if it is or is to be encrypted.
+    key: Option<Arc<Key>>,
     /// The file's registration with the cache.
     cached: CachedFile,
     image: Image,
@@ -52,11 +57,15 @@ impl<R: ReadAt> Snapshot<R> {
     /// # Errors
     /// [`Error::NotPacked`] for any other file, [`Error::Unsupported`] for a newer format.
     pub fn open(disk: R, options: &Options) -> Result<Snapshot<R>> {
-        let uuid = read_header(&disk)?.map_or(FileUuid([0; 16]), |header| header.uuid);
+        let key = options.key.clone();
+        let guard = match read_head(&disk)? {
+            Some((header, head)) => key_place::guard(&head, &header, key.as_deref())?,
+            None => Guard::sums(FileUuid([0; 16])),
+        };
         options.cache.begin_use(CacheKind::Pages);
         let medium = Medium {
             disk,
-            uuid,
+            guard,
             cache: PageCache {
                 cache: Arc::clone(&options.cache),
                 file: options.file,
@@ -66,6 +75,7 @@ impl<R: ReadAt> Snapshot<R> {
         };
         Ok(Snapshot {
             cached: CachedFile::new(&options.cache, options.file),
+            key,
             pages: PageReader::new(medium, options.threads),
             image: Image::empty(),
             commit: None,
@@ -78,7 +88,17 @@ impl<R: ReadAt> Snapshot<R> {
 
     /// The file's identity on disk; all zero while it is empty.
     pub fn uuid(&self) -> FileUuid {
-        self.pages.medium.uuid
+        self.pages.medium.guard.uuid
+    }
+
+    /// How the file's bytes are vouched for.
+    pub(crate) fn guard(&self) -> &Guard {
+        &self.pages.medium.guard
+    }
+
+    /// The key of the file, if it is or is to be encrypted.
+    pub(crate) fn key(&self) -> Option<&Key> {
+        self.key.as_deref()
     }
 
     /// The file that this reads.
@@ -144,11 +164,11 @@ impl<R: ReadAt> Snapshot<R> {
         if self.commit.is_some() && recover::read_slots(&medium.disk)? == self.slots {
             return Ok(false);
         }
-        match read_header(&medium.disk)? {
-            Some(header) if header.uuid == medium.uuid => {}
+        match read_head(&medium.disk)? {
+            Some((header, _)) if header.uuid == medium.guard.uuid => {}
             // Packed since it was opened, or another file's content was copied over this one's.
-            Some(header) => {
-                medium.uuid = header.uuid;
+            Some((header, head)) => {
+                medium.guard = key_place::guard(&head, &header, self.key.as_deref())?;
                 medium.cache.file = FileId::unique();
                 self.cached = CachedFile::new(&medium.cache.cache, medium.cache.file);
                 medium.dictionaries = HeldDictionaries::default();
@@ -197,7 +217,7 @@ impl<R: ReadAt> Snapshot<R> {
         if self.commit.is_some_and(|now| now.record.catalog == pointer) {
             return Ok(self.image.catalog.clone());
         }
-        let bytes = medium.extent(pointer, "catalog")?;
+        let bytes = medium.extent(pointer, Kind::Catalog)?;
         Catalog::decode(&bytes)
             .ok_or_else(|| Error::damaged("catalog", pointer.offset, "malformed"))
     }
@@ -351,8 +371,8 @@ pub(crate) fn retry_if_stale<H, T>(
     Err(Error::Conflict)
 }
 
-/// The header of a packed file; `None` for an empty file.
-fn read_header(disk: &impl ReadAt) -> Result<Option<Header>> {
+/// The header of a packed file, and all of its head; `None` for an empty file.
+fn read_head(disk: &impl ReadAt) -> Result<Option<(Header, [u8; HEAD_LEN])>> {
     let mut head = [0; HEAD_LEN];
     let len = disk.len()?;
     let n = disk.read_at(&mut head, 0)?;
@@ -360,10 +380,10 @@ fn read_header(disk: &impl ReadAt) -> Result<Option<Header>> {
         clippy::indexing_slicing,
         reason = "no more is read than there is room for"
     )]
-    let head = &head[..n];
-    match kind_of(head, len) {
+    let read = &head[..n];
+    match kind_of(read, len) {
         HeaderKind::Empty => Ok(None),
-        HeaderKind::Packed => Header::decode(head).map(Some),
+        HeaderKind::Packed => Header::decode(read).map(|header| Some((header, head))),
         HeaderKind::Other => Err(Error::NotPacked),
     }
 }

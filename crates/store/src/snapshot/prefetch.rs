@@ -102,10 +102,11 @@ impl<R: ReadAt> PageReader<R> {
         let given = &mut self.scans.current().kept;
         let units = fetched.iter().map(|fetched| fetched.unit);
         given.units.extend(units);
-        let (uuid, cache) = (self.medium.uuid, self.medium.cache.clone());
+        let (guard, cache) = (self.medium.guard.clone(), self.medium.cache.clone());
         let page_len = image.unit_size as usize;
         let job = move |tools: &mut Tools| {
             let mut page = vec![0; page_len];
+            let mut room = Vec::new();
             let mut rest = bytes.as_slice();
             for fetched in fetched.iter().rev() {
                 let (before, stored) = rest.split_at(rest.len() - fetched.entry.len as usize);
@@ -113,9 +114,15 @@ impl<R: ReadAt> PageReader<R> {
                 // The reader is about to load the next one itself.
                 let position = position.load(Ordering::Relaxed);
                 let ahead = position + 2..position + 1 + 2 * reach;
-                if !ahead.contains(&fetched.unit.0) || uuid.sum32(stored) != fetched.entry.sum {
+                let extent = fetched.entry.extent();
+                if !ahead.contains(&fetched.unit.0)
+                    || !guard
+                        .open_unit(stored, &extent, &mut room)
+                        .is_ok_and(|is| is)
+                {
                     continue;
                 }
+                let stored = guard.opened(stored, &room);
                 let codec = fetched.entry.storage.codec;
                 let dictionary = fetched.dictionary.as_deref();
                 if tools
@@ -157,9 +164,10 @@ impl<R: ReadAt> PageReader<R> {
             let Ok(entry) = self.entry(image, unit) else {
                 break;
             };
+            let longest = image.unit_size + self.medium.guard.unit_excess();
             let known = || self.medium.cache.has_page(&entry, image.unit_size);
             // The handle itself decodes a unit that needs other extents: workers have none but those they are given.
-            if entry.is_zero() || !entry.is_alone() || entry.len > image.unit_size || known() {
+            if entry.is_zero() || !entry.is_alone() || entry.len > longest || known() {
                 continue;
             }
             let Ok(dictionary) = self.medium.dictionary_for(&image.catalog, entry.storage) else {

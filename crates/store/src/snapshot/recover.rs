@@ -13,9 +13,10 @@ use litepack_io::storage::ReadAt;
 
 use crate::error::{Damage, Error, Result};
 use crate::format::catalog::Catalog;
+use crate::format::guard::{Kind, Signer};
 use crate::format::layout::{
-    DATA_START, FileUuid, MARK_LEN, MARK_OFFSETS, OFFSET_LIMIT, Pointer, RECORD_LEN, SLOT_OFFSETS,
-    UNIT_MAX, UNIT_MIN,
+    DATA_START, MARK_LEN, MARK_OFFSETS, OFFSET_LIMIT, Pointer, RECORD_LEN, SLOT_OFFSETS, UNIT_MAX,
+    UNIT_MIN,
 };
 use crate::format::leaf::Entry;
 use crate::format::node::{Node, TreeKind};
@@ -84,15 +85,15 @@ impl Head {
     }
 
     /// Whether the marks say that this commit is durable.
-    pub(crate) fn marks(&self, seq: CommitNumber, uuid: FileUuid) -> bool {
-        let mut marks = self.marks.iter().map(|mark| decode_mark(mark, uuid));
+    pub(crate) fn marks(&self, seq: CommitNumber, signer: impl Signer) -> bool {
+        let mut marks = self.marks.iter().map(|mark| decode_mark(mark, &signer));
         marks.any(|mark| mark == Some(seq))
     }
 
     /// Whether a record or a mark is damaged, torn, or half written at the moment.
-    fn is_partly_unreadable(&self, uuid: FileUuid) -> bool {
-        let mut records = self.slots.iter().map(|slot| Record::decode(slot, uuid));
-        let mut marks = self.marks.iter().map(|mark| decode_mark(mark, uuid));
+    fn is_partly_unreadable(&self, signer: impl Signer) -> bool {
+        let mut records = self.slots.iter().map(|slot| Record::decode(slot, &signer));
+        let mut marks = self.marks.iter().map(|mark| decode_mark(mark, &signer));
         records.any(|record| record.is_none()) || marks.any(|mark| mark.is_none())
     }
 }
@@ -139,7 +140,7 @@ pub(crate) fn current<D: ReadAt>(medium: &Medium<D>, live: bool) -> Result<Recov
         if Head::read(&medium.disk)? != head {
             continue;
         }
-        if head.is_partly_unreadable(medium.uuid) && attempt < TORN_RETRIES {
+        if head.is_partly_unreadable(&medium.guard) && attempt < TORN_RETRIES {
             std::thread::sleep(Duration::from_millis(1 << attempt));
             attempt += 1;
             continue;
@@ -163,8 +164,8 @@ enum Verdict {
 #[expect(clippy::indexing_slicing, reason = "a slot is 0 or 1")]
 fn judge<D: ReadAt>(medium: &Medium<D>, head: &Head, live: bool) -> Result<Verdict> {
     let [a, b] =
-        [0, 1].map(|slot| Record::decode(&head.slots[slot], medium.uuid).map(|r| (r, slot)));
-    let marks = head.marks.map(|mark| decode_mark(&mark, medium.uuid));
+        [0, 1].map(|slot| Record::decode(&head.slots[slot], &medium.guard).map(|r| (r, slot)));
+    let marks = head.marks.map(|mark| decode_mark(&mark, &medium.guard));
     let ((record, slot), other) = match (a, b) {
         (Some(a), Some(b)) if a.0.seq >= b.0.seq => (a, Some(b)),
         (a, Some(b)) => (b, a),
@@ -224,7 +225,7 @@ pub(crate) fn damage_of_other_mark<D: ReadAt>(
     let (own, other) = (newest.slot, 1 - newest.slot);
     for attempt in 0..=TORN_RETRIES {
         let marks = Head::read(&medium.disk)?.marks;
-        let [own, other] = [own, other].map(|slot| decode_mark(&marks[slot], medium.uuid));
+        let [own, other] = [own, other].map(|slot| decode_mark(&marks[slot], &medium.guard));
         if own != Some(newest.record.seq) || other.is_some() {
             return Ok(None);
         }
@@ -341,9 +342,9 @@ impl<'a, D: ReadAt> Verification<'a, D> {
         Ok(())
     }
 
-    fn extent(&mut self, pointer: Pointer, what: &str) -> Result<Vec<u8>> {
+    fn extent(&mut self, pointer: Pointer, kind: Kind) -> Result<Vec<u8>> {
         self.spend(pointer.offset, pointer.len)?;
-        self.medium.extent(pointer, what)
+        self.medium.extent(pointer, kind)
     }
 
     fn run(&mut self, record: &Record, base: &Record) -> Result<()> {
@@ -352,7 +353,7 @@ impl<'a, D: ReadAt> Verification<'a, D> {
         let mut links = 0;
         while !link.is_none() && link != base.space && links <= CHAIN_MAX {
             links += 1;
-            let bytes = self.extent(link, "free-space chain")?;
+            let bytes = self.extent(link, Kind::Space)?;
             link = match decode_link(&bytes) {
                 Some(Link::Changes { before }) => before,
                 Some(Link::Snapshot) => break,
@@ -360,21 +361,21 @@ impl<'a, D: ReadAt> Verification<'a, D> {
             };
         }
         if !record.catalog.is_none() && record.catalog != base.catalog {
-            let bytes = self.extent(record.catalog, "catalog")?;
+            let bytes = self.extent(record.catalog, Kind::Catalog)?;
             let damaged = || Error::damaged("catalog", record.catalog.offset, "malformed");
             let known: Vec<Pointer> = self
-                .extent(base.catalog, "catalog")
+                .extent(base.catalog, Kind::Catalog)
                 .ok()
                 .and_then(|bytes| Catalog::decode(&bytes))
                 .map_or(Vec::new(), |catalog| catalog.pointers().collect());
             for pointer in Catalog::decode(&bytes).ok_or_else(damaged)?.pointers() {
                 if !known.contains(&pointer) {
-                    self.extent(pointer, "dictionary")?;
+                    self.extent(pointer, Kind::Dictionary)?;
                 }
             }
         }
         if !record.segment.is_none() && base.segment != record.segment {
-            self.extent(record.segment, "prefetch segment")?;
+            self.extent(record.segment, Kind::Segment)?;
         }
         // Entries of the map name items, which may be others than before where the entries are the same: so the item
         // tree is compared by itself, and no name is followed.
@@ -480,13 +481,14 @@ mod tests {
                     store.flush().unwrap();
                 }
             }
-            let (uuid, slots) = (store.uuid(), read_slots(&disk).unwrap());
+            let guard = store.snapshot().guard().clone();
+            let slots = read_slots(&disk).unwrap();
             std::mem::forget(store);
-            let records = slots.map(|slot| Record::decode(&slot, uuid).unwrap());
+            let records = slots.map(|slot| Record::decode(&slot, &guard).unwrap());
             let older = usize::from(records[1].seq < records[0].seq);
             let mut record = records[older];
             forge(&mut record);
-            disk.write_at(&record.encode(uuid), SLOT_OFFSETS[older].0)
+            disk.write_at(&record.encode(&guard), SLOT_OFFSETS[older].0)
                 .unwrap();
             let mut found = Snapshot::open(&disk, &options()).unwrap();
             let refreshed = found.refresh();

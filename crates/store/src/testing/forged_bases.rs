@@ -2,11 +2,13 @@
 
 use std::sync::{Arc, LazyLock};
 
+use litepack_cipher::Key;
 use litepack_codec::{DifferenceEncoder, Encoder};
 use litepack_io::cache::{Cache, FileId};
 use litepack_io::storage::Storage;
 use litepack_io::testing::MemoryStorage;
 
+use crate::format::header::{HEAD_LEN, Header};
 use crate::format::unit::Unit;
 use crate::options::Options;
 use crate::transaction::store::Store;
@@ -43,15 +45,26 @@ pub(super) fn rows(number: u64) -> Vec<u8> {
 }
 
 /// Good files to begin with: small; with levels, a dictionary and a chain of free space, cut off before the last commit
-/// was flushed; the same with a prefetch segment.
-pub(super) static BASES: LazyLock<[Vec<u8>; 4]> = LazyLock::new(|| {
+/// was flushed; the same with a prefetch segment; with references. Then all of these, encrypted.
+pub(super) static BASES: LazyLock<[Vec<u8>; 8]> = LazyLock::new(|| {
+    let [a, b, c, d] = bases(false);
+    let [e, f, g, h] = bases(true);
+    [a, b, c, d, e, f, g, h]
+});
+
+/// The key of those that are encrypted: a stranger may know it, too.
+pub(super) fn key() -> Option<Arc<Key>> {
+    Key::raw(&[7; 32]).map(Arc::new)
+}
+
+fn bases(encrypted: bool) -> [Vec<u8>; 4] {
     let small = {
-        let mut store = open(MemoryStorage::default());
+        let mut store = open(encrypted);
         fill(&mut store, 0..12);
         store.flush().expect("memory can be written");
         store.close().snapshot()
     };
-    let mut store = open(MemoryStorage::default());
+    let mut store = open(encrypted);
     let samples: Vec<u8> = (0..200)
         .flat_map(|page| Encoder::new(3).sample(&rows(page)).to_vec())
         .collect();
@@ -73,12 +86,13 @@ pub(super) static BASES: LazyLock<[Vec<u8>; 4]> = LazyLock::new(|| {
         .expect("there is room");
     fill(&mut store, 7..9);
     store.flush().expect("memory can be written");
-    [small, unflushed, store.close().snapshot(), with_items()]
-});
+    let with_segment = store.close().snapshot();
+    [small, unflushed, with_segment, with_items(encrypted)]
+}
 
 /// A file with all kinds of references but the private difference, whose last commit was cut off before it was flushed.
-fn with_items() -> Vec<u8> {
-    let mut store = open(MemoryStorage::default());
+fn with_items(encrypted: bool) -> Vec<u8> {
+    let mut store = open(encrypted);
     fill(&mut store, 0..200);
     store.flush().expect("memory can be written");
     let mut refer = |at: u64| {
@@ -119,18 +133,33 @@ fn with_items() -> Vec<u8> {
     store.close().snapshot()
 }
 
-fn open<D: Storage>(disk: D) -> Store<D> {
-    try_open(disk).expect("a new file opens")
+fn open(encrypted: bool) -> Store<MemoryStorage> {
+    let options = Options {
+        key: key().filter(|_| encrypted),
+        ..options()
+    };
+    Store::open(MemoryStorage::default(), options).expect("a new file opens")
 }
 
+/// With the key, if it needs one.
 pub(super) fn try_open<D: Storage>(disk: D) -> crate::Result<Store<D>> {
+    let mut head = [0; HEAD_LEN];
+    disk.read_at(&mut head, 0)?;
+    let encrypted = Header::decode(&head).is_ok_and(|header| header.is_encrypted);
     let options = Options {
+        key: key().filter(|_| encrypted),
+        ..options()
+    };
+    Store::open(disk, options)
+}
+
+fn options() -> Options {
+    Options {
         cache: Arc::new(Cache::new(1 << 20)),
         file: FileId::unique(),
         threads: 1,
         ..Options::default()
-    };
-    Store::open(disk, options)
+    }
 }
 
 fn fill(store: &mut Store<MemoryStorage>, pages: std::ops::Range<u64>) {

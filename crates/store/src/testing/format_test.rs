@@ -8,9 +8,10 @@ use crate::format::beside::{JOURNAL_SUFFIX, WAL_SUFFIX};
 use crate::format::catalog::{
     Catalog, DICTIONARIES_MAX, DICTIONARY_LEN_MAX, DICTIONARY_STORED_MAX, LONG_DICTIONARIES_MAX,
 };
-use crate::format::header::Header;
+use crate::format::header::{ENCRYPTED, Header};
 use crate::format::layout::*;
 use crate::format::leaf::FANOUT;
+use crate::format::nonces::SALTS_MAX;
 use crate::format::offset::FileOffset;
 use crate::format::prefetch_segment::SEGMENT_LEN_MAX;
 use crate::format::record::{CommitNumber, LogNumbers, REFERENCES, Record, encode_mark};
@@ -84,6 +85,13 @@ fn constants_are_as_documented() {
         ("SEGMENT_LEN_MAX", SEGMENT_LEN_MAX),
         ("BASES_MAX", BASES_MAX as u64),
         ("REFERENCES", REFERENCES.into()),
+        ("ENCRYPTED", ENCRYPTED.into()),
+        ("KEY_A", KEY_OFFSETS[0].0),
+        ("KEY_B", KEY_OFFSETS[1].0),
+        ("KEY_LEN", KEY_LEN as u64),
+        ("TAG_LEN", litepack_cipher::TAG_LEN as u64),
+        ("COUNTER_LIMIT", litepack_cipher::COUNTER_LIMIT),
+        ("SALTS_MAX", SALTS_MAX as u64),
     ]);
     let documented: HashMap<String, u64> = table("Constants")
         .into_iter()
@@ -120,6 +128,7 @@ fn the_header_is_as_documented() {
     let header = Header {
         uuid: FileUuid(*b"0123456789abcdef"),
         compatible: 0x55,
+        is_encrypted: false,
     };
     let bytes = header.encode();
     assert_eq!(&bytes[..16], b"Litepack\r\n\x1a\n\0\0\0\0");
@@ -303,6 +312,7 @@ fn references_are_as_documented() {
         offset: FileOffset(offset),
         len,
         sum,
+        nonce: litepack_cipher::Nonce::NONE,
         storage: Encoding {
             codec,
             dict: 0,
@@ -395,4 +405,121 @@ fn the_catalog_is_as_documented() {
         &[19, 0, 0],
     ];
     assert_eq!(catalog.encode(), Ok(expected.concat()));
+}
+
+#[test]
+fn key_blocks_are_as_documented() {
+    use litepack_cipher::{Costs, Key, KeyBlock};
+    let fields = fields("Encryption", KEY_LEN);
+    let uuid = FileUuid(*b"0123456789abcdef");
+    let key = Key::passphrase(b"passphrase").unwrap();
+    let block = KeyBlock::wrap(&key, Costs::default(), &uuid.0, &[7; 32]).unwrap();
+    let bytes = crate::format::key_place::encode(9, &block, uuid);
+    assert_eq!(&bytes[..8], b"LPky\0\0\0\0");
+    let expected = [
+        ("key_seq", 9),
+        ("cipher", 1),
+        ("derivation", 1),
+        ("memory", 19_456),
+        ("passes", 2),
+        ("lanes", 1),
+        ("checksum", uuid.sum64(&bytes[..184])),
+    ];
+    for (name, value) in expected {
+        assert_eq!(number(&bytes, fields[name]), value, "{name}");
+    }
+    let of = |name: &str| &bytes[fields[name].0..][..fields[name].1];
+    let parts = [of("salt"), of("wrapped"), of("check")].concat();
+    assert_eq!(parts, block.0[20..]);
+}
+
+/// A leaf with references, and one of items, in an encrypted file.
+#[test]
+fn sealed_leaves_are_as_documented() {
+    use crate::format::basis::{Basis, Item};
+    use crate::format::leaf::{Entry, Extent};
+    use crate::format::node::{Node, TreeKind};
+    use crate::format::nonces::sum_of;
+    use litepack_cipher::Nonce;
+    use litepack_codec::{Codec, Encoding};
+    let extent = |offset, salt, counter| {
+        let nonce = Nonce {
+            salt: [salt; 16],
+            counter,
+        };
+        Extent {
+            offset: FileOffset(offset),
+            len: 5,
+            sum: sum_of(&nonce),
+            nonce,
+            storage: Encoding {
+                codec: Codec::Zstd,
+                dict: 0,
+                up_to_date: false,
+            },
+        }
+    };
+    let leaf_of = |entries: &[Entry]| {
+        let mut leaf = Node::empty(0);
+        if let Node::Leaf(leaf) = &mut leaf {
+            for (slot, entry) in entries.iter().enumerate() {
+                leaf.set(slot, *entry);
+            }
+        }
+        let mut bytes = Vec::new();
+        leaf.encode(&mut bytes);
+        assert_eq!(Node::decode(&bytes, 0), Some(leaf));
+        bytes
+    };
+    let (a, b) = (extent(2048, 0xaa, 3), extent(2053, 0xaa, 4));
+    let (c, former) = (extent(2058, 0xbb, 1), extent(3000, 0xcc, 2));
+    let private = Entry {
+        basis: Basis::Former(former),
+        ..c.entry()
+    };
+    // Counter 3 of the first salt (a jump of 3, zigzag 6), the next; then counter 1 of the second, number 2^40 + 1, which
+    // is 2^40 - 4 more than was expected.
+    let mut jump = Vec::new();
+    litepack_io::bytes::put_varint(&mut jump, 2 * ((1 << 40) - 4));
+    let numbers = [&[0, 6, 2][..], &jump, &[1]].concat();
+    let places = [2, 0, 0x80, 0x20, 3];
+    let alone = [
+        &[5, 3, 2, 125, 0, 5, 5, 5][..],
+        &places[1..],
+        &[2],
+        &[0xaa; 16],
+        &[0xbb; 16],
+        &numbers,
+    ];
+    assert_eq!(leaf_of(&[a.entry(), b.entry(), c.entry()]), alone.concat());
+    let mut number = Vec::new();
+    litepack_io::bytes::put_varint(&mut number, (2 << 40) + 2);
+    let with_former = [
+        &[7, 2, 0, 1, 5, 125, 0, 3, 2, 125, 0, 5, 5, 5][..],
+        &places[1..],
+        &[3],
+        &[0xaa; 16],
+        &[0xbb; 16],
+        &[0xcc; 16],
+        &numbers,
+        // The former extent: tag, length, 942 bytes behind, number.
+        &[2, 5, 0xdc, 0x0e],
+        &number,
+    ];
+    let found = leaf_of(&[a.entry(), b.entry(), private]);
+    assert_eq!(found, with_former.concat());
+    let item = Item {
+        extent: a,
+        units: 2,
+        users: 9,
+    };
+    let items = [
+        &[8, 1, 2, 127, 0, 5, 0, 0x80, 0x20, 1, 1][..],
+        &[0xaa; 16],
+        &[0, 6, 1, 1, 2, 127, 0, 9],
+    ];
+    let found = leaf_of(&[item.entry()]);
+    assert_eq!(found, items.concat());
+    let node = Node::decode(&found, 0).unwrap();
+    assert!(node.is_of(TreeKind::Items) && !node.is_of(TreeKind::Map));
 }

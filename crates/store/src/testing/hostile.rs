@@ -36,6 +36,7 @@ pub fn try_everything(data: &[u8]) {
     let header = Header {
         uuid: FileUuid([byte(); 16]),
         compatible: 0,
+        is_encrypted: false,
     };
     let (height, unit, size, seq) = (byte() % 10, byte() % 8, byte(), byte());
     let (lens, cyclic) = ([byte(), byte(), byte(), byte()], byte() % 4 == 0);
@@ -225,6 +226,7 @@ mod tests {
         let header = Header {
             uuid: FileUuid([9; 16]),
             compatible: 0,
+            is_encrypted: false,
         };
         let disk = MemoryStorage::default();
         let mut end = DATA_START;
@@ -283,7 +285,7 @@ mod tests {
         for height in 2..=HEIGHT_MAX {
             let options = || Options {
                 threads: 1,
-                ..crate::testing::options()
+                ..crate::testing::plain_options()
             };
             // Nothing vouches for the commit, so it is verified: it is not the one to go on from.
             let disk = that_repeats_itself(height, 1 << 40, 1);

@@ -1,10 +1,39 @@
 //! Files made to be wrong, for tests and fuzzing.
 
+#[cfg(test)]
+mod encrypted;
 pub mod forged;
 mod forged_bases;
 #[cfg(test)]
 mod format_test;
 pub mod hostile;
+
+/// The same, of a file that is not encrypted.
+#[cfg(test)]
+pub(crate) fn plain_options() -> crate::Options {
+    crate::Options {
+        key: None,
+        ..options()
+    }
+}
+
+/// Notes that something was sealed: in no test of the process a nonce comes twice, whichever file it is of.
+#[cfg(test)]
+pub(crate) fn note_nonce(nonce: litepack_cipher::Nonce) {
+    static KNOWN: std::sync::Mutex<std::collections::BTreeSet<([u8; 16], u64)>> =
+        std::sync::Mutex::new(std::collections::BTreeSet::new());
+    let mut known = KNOWN
+        .lock()
+        .unwrap_or_else(|poisoned| poisoned.into_inner());
+    let is_new = known.insert((nonce.salt, nonce.counter));
+    assert!(is_new, "a nonce was used twice");
+}
+
+/// A key.
+#[cfg(test)]
+pub(crate) fn key() -> Option<std::sync::Arc<litepack_cipher::Key>> {
+    litepack_cipher::Key::raw(&[7; 32]).map(std::sync::Arc::new)
+}
 
 /// Options of a file that shares nothing with others.
 #[cfg(test)]
@@ -12,6 +41,8 @@ pub(crate) fn options() -> crate::Options {
     crate::Options {
         file: litepack_io::cache::FileId::unique(),
         differences: true,
+        // The same tests on encrypted files, where that makes no difference.
+        key: std::env::var_os("LITEPACK_ENCRYPTED").and_then(|_| key()),
         ..crate::Options::default()
     }
 }

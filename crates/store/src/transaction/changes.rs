@@ -8,6 +8,7 @@ use litepack_io::storage::Storage;
 
 use crate::error::Result;
 use crate::format::catalog::Catalog;
+use crate::format::guard::{Kind, Sealer};
 use crate::format::layout::Pointer;
 use crate::format::leaf::Entry;
 use crate::format::node::{Node, TreeKind};
@@ -156,7 +157,7 @@ impl<D: Storage> Store<D> {
 
 /// The free space of a durable commit.
 pub(super) fn load_space<D: Storage>(snapshot: &Snapshot<D>, record: &Record) -> Result<Space> {
-    let read = |pointer| snapshot.medium().extent(pointer, "free-space chain");
+    let read = |pointer| snapshot.medium().extent(pointer, Kind::Space);
     Space::load(record.space, record.end, snapshot.disk().len()?, read)
 }
 
@@ -273,8 +274,20 @@ impl<D: Storage> Transaction<'_, D> {
         Ok(())
     }
 
-    /// Takes space for a metadata extent and queues it.
-    pub(crate) fn store_metadata(&mut self, bytes: &[u8]) -> Result<Pointer> {
+    /// Makes extents what they are in the file.
+    pub(crate) fn sealer(&mut self) -> Result<Sealer> {
+        let guard = self.store.snapshot.guard();
+        self.store.writer.sealing.sealer(guard)
+    }
+
+    /// Takes space for a metadata extent of this kind and queues it.
+    pub(crate) fn store_metadata(&mut self, kind: Kind, mut bytes: Vec<u8>) -> Result<Pointer> {
+        self.sealer()?.other(kind, &mut bytes, 0)?;
+        self.store_sealed(&bytes)
+    }
+
+    /// Takes space for a metadata extent as it is in the file and queues it.
+    pub(crate) fn store_sealed(&mut self, bytes: &[u8]) -> Result<Pointer> {
         let len = bytes.len() as u64;
         let offset = self.changes.space.alloc_beside(len, len)?;
         self.queue(offset, bytes)?;

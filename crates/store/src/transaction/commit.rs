@@ -9,6 +9,7 @@ use std::ops::RangeBounds;
 use litepack_io::storage::Storage;
 
 use crate::error::{Error, Result};
+use crate::format::guard::Kind;
 use crate::format::layout::{Pointer, SLOT_OFFSETS, unit_size_for};
 use crate::format::node::TreeKind;
 use crate::format::record::Record;
@@ -63,9 +64,8 @@ impl<D: Storage> Transaction<'_, D> {
             slot,
             durable: false,
         };
-        let slot_bytes = store
-            .snapshot
-            .slot_written(slot, record.encode(store.uuid()));
+        let bytes = record.encode(store.snapshot.guard());
+        let slot_bytes = store.snapshot.slot_written(slot, bytes);
         let image = store.snapshot.published(commit, image);
         let before = Before {
             commit: last,
@@ -92,7 +92,9 @@ impl<D: Storage> Transaction<'_, D> {
         let catalog = self.write_catalog()?;
         let segment = self.write_segment(catalog)?;
         let mut link = Vec::new();
-        let offset = self.changes.space.write_link(&mut link)?;
+        let sealer = self.sealer()?;
+        let offset = self.changes.space.write_link(&mut link, sealer.excess())?;
+        sealer.other(Kind::Space, &mut link, 0)?;
         let link_pointer = self.medium().pointer_to(&link, offset)?;
         self.queue(offset, &link)?;
         self.write_queue()?;
@@ -121,7 +123,7 @@ impl<D: Storage> Transaction<'_, D> {
             difference_bytes: changes.stored.differences,
         };
         let slot = slot_after(last);
-        let bytes = record.encode(self.medium().uuid);
+        let bytes = record.encode(&self.medium().guard);
         let written = self.medium().disk.write_at(&bytes, SLOT_OFFSETS[slot].0);
         let space = &mut self.changes.space;
         let published = written.map_err(Error::from);
@@ -143,11 +145,16 @@ impl<D: Storage> Transaction<'_, D> {
         let mut indexes = self.image().tree(kind).changed_at(level);
         indexes.retain(|index| which.contains(index));
         let (mut bytes, mut ends) = (Vec::new(), Vec::with_capacity(indexes.len()));
+        let sealer = self.sealer()?;
         for index in &indexes {
+            let start = bytes.len();
             // No node is longer, so what it appends finds room.
             litepack_io::memory::room(&mut bytes, NODE_LEN_MAX as usize)?;
             match self.image().tree(kind).changed_node(level, *index) {
-                Some(node) if !node.is_empty() => node.encode(&mut bytes),
+                Some(node) if !node.is_empty() => {
+                    node.encode(&mut bytes);
+                    sealer.other(Kind::Node, &mut bytes, start)?;
+                }
                 _ => {}
             }
             ends.push(bytes.len());
@@ -189,7 +196,7 @@ impl<D: Storage> Transaction<'_, D> {
         }
         self.release(former)?;
         let bytes = self.image().catalog.encode()?;
-        self.store_metadata(&bytes)
+        self.store_metadata(Kind::Catalog, bytes)
     }
 
     /// When `VACUUM` has changed the page size, stores everything again in units of the new size:

@@ -5,7 +5,10 @@ use litepack_io::storage::Storage;
 use crate::error::Result;
 use crate::format::catalog::Catalog;
 use crate::format::header::{HEAD_LEN, Header};
-use crate::format::layout::{DATA_START, HEADER_LEN, MARK_OFFSETS, SLOT_OFFSETS, UNIT_MIN};
+use crate::format::key_place;
+use crate::format::layout::{
+    DATA_START, HEADER_LEN, KEY_OFFSETS, MARK_OFFSETS, SLOT_OFFSETS, UNIT_MIN,
+};
 use crate::format::offset::FileOffset;
 use crate::format::record::{Record, encode_mark};
 use crate::snapshot::image::Image;
@@ -15,8 +18,10 @@ use crate::transaction::store::Store;
 impl<D: Storage> Store<D> {
     /// Writes the first commit, of the empty database, into an empty file.
     pub(super) fn create(&mut self) -> Result<Commit> {
-        let header = Header::new()?;
-        self.snapshot.medium_mut().uuid = header.uuid;
+        let key = self.snapshot.key();
+        let header = Header::new(key.is_some())?;
+        let (guard, block) = key_place::new_guard(header.uuid, key)?;
+        self.snapshot.medium_mut().guard = guard.clone();
         let record = Record::first(UNIT_MIN, DATA_START);
         let mut head = vec![0; HEAD_LEN];
         #[expect(
@@ -29,10 +34,15 @@ impl<D: Storage> Store<D> {
             head[at..at + bytes.len()].copy_from_slice(bytes);
         };
         for offset in SLOT_OFFSETS {
-            put(&record.encode(header.uuid), offset);
+            put(&record.encode(&guard), offset);
         }
         for offset in MARK_OFFSETS {
-            put(&encode_mark(record.seq, header.uuid), offset);
+            put(&encode_mark(record.seq, &guard), offset);
+        }
+        if let Some(block) = block {
+            for offset in KEY_OFFSETS {
+                put(&key_place::encode(1, &block, header.uuid), offset);
+            }
         }
         let disk = self.snapshot.disk();
         // First, because another try after a failure finds the file empty, and so comes here again.

@@ -12,6 +12,7 @@ use litepack_io::storage::Storage;
 
 use crate::error::{Error, Result};
 use crate::format::catalog::{DICTIONARY_LEN_MAX, LONG_DICTIONARIES_MAX};
+use crate::format::guard::Kind;
 use crate::format::layout::Pointer;
 use crate::format::unit::Unit;
 use crate::space::erase::Erase;
@@ -152,7 +153,7 @@ impl<D: Storage> Transaction<'_, D> {
                 "a file's dictionaries of more than 1 MiB have at most 16 MiB together",
             ));
         }
-        let pointer = self.store_metadata(&dictionary.pack()?)?;
+        let pointer = self.store_metadata(Kind::Dictionary, dictionary.pack()?)?;
         let bytes = litepack_io::memory::copy(dictionary.bytes())?;
         let with = Some((Dictionary::shared(bytes), pointer));
         let level = self.level();

@@ -86,10 +86,11 @@ impl<D: Storage> Transaction<'_, D> {
         let (spent, whole) = (self.changes.stored.differences, self.changes.stored.bytes);
         let pages = self.store.snapshot.pages();
         let writer = &mut self.store.writer;
+        let excess = u64::from(pages.medium.guard.unit_excess());
         let left = (whole / BUDGET)
             .saturating_add(entry.difference_len())
             .checked_add_signed(writer.buffer.growth().saturating_neg())
-            .and_then(|limit| limit.checked_sub(spent.saturating_add(PLACE)));
+            .and_then(|limit| limit.checked_sub(spent.saturating_add(PLACE + excess)));
         let budget = left.map_or(0, |left| left.min(u64::from(former.len / SHARE)));
         let Some(page) = writer.buffer.get(unit).filter(|_| budget > 0) else {
             return Ok(None);
@@ -106,7 +107,8 @@ impl<D: Storage> Transaction<'_, D> {
         if !encoder.encode(page, &writer.base, budget, &mut stored)? {
             return Ok(None);
         }
-        let (before, after) = (entry.difference_len(), stored.len() as u64 + PLACE);
+        let len = stored.len() as u64 + excess;
+        let (before, after) = (entry.difference_len(), len + PLACE);
         Ok(Some(Difference {
             stored,
             former,
@@ -129,10 +131,14 @@ impl<D: Storage> Transaction<'_, D> {
             return Ok(());
         };
         self.note_order(first.unit)?;
+        let sealer = self.sealer()?;
+        let mut vouchers = litepack_io::memory::with_room(placed.len())?;
+        for page in &mut placed {
+            vouchers.push(sealer.unit(Codec::Zstd, &mut page.difference.stored, 0)?);
+        }
         let lens = placed.iter().map(|page| page.difference.stored.len());
         let offsets = self.changes.space.allocate(ExtentKind::Units, lens)?;
-        let uuid = self.medium().uuid;
-        for (page, offset) in placed.into_iter().zip(offsets) {
+        for ((page, offset), voucher) in placed.into_iter().zip(offsets).zip(vouchers) {
             let Differing {
                 unit,
                 bytes,
@@ -145,7 +151,8 @@ impl<D: Storage> Transaction<'_, D> {
             let entry = Entry {
                 offset,
                 len: stored.len() as u32,
-                sum: uuid.sum32(stored),
+                sum: voucher.sum,
+                nonce: voucher.nonce,
                 storage: choice.encoding(Codec::Zstd, self.level()),
                 basis: Basis::Former(difference.former),
             };

@@ -10,7 +10,7 @@ use crate::format::node::TreeKind;
 use crate::format::unit::Unit;
 use crate::options::Options;
 use crate::space::erase::Erase;
-use crate::testing::options;
+use crate::testing::{options, plain_options};
 use crate::transaction::store::Store;
 
 const PAGE: usize = 4096;
@@ -42,13 +42,21 @@ fn read<D: Storage>(store: &mut Store<D>, unit: u64) -> Vec<u8> {
 }
 
 fn open<D: Storage>(disk: D) -> Store<D> {
-    let mut store = Store::open(disk, options()).unwrap();
+    open_with(disk, options())
+}
+
+fn open_with<D: Storage>(disk: D, options: Options) -> Store<D> {
+    let mut store = Store::open(disk, options).unwrap();
     store.refresh().unwrap();
     store
 }
 
 fn file<D: Storage>(disk: D) -> Store<D> {
-    let mut store = open(disk);
+    file_with(disk, options())
+}
+
+fn file_with<D: Storage>(disk: D, options: Options) -> Store<D> {
+    let mut store = open_with(disk, options);
     for unit in 0..UNITS {
         write(&mut store, unit, &page(unit, 0));
     }
@@ -304,7 +312,8 @@ fn writing_a_unit_that_cannot_be_read_heals_it() {
 fn secure_deletion_keeps_nothing_of_what_a_unit_was() {
     let secret = b"the secret that was deleted";
     let disk = MemoryStorage::default();
-    let mut store = file(&disk);
+    // It is looked for in the file.
+    let mut store = file_with(&disk, plain_options());
     for unit in [7, 8] {
         let mut page = vec![0; PAGE];
         // Not compressed, so that it can be found in the file.
@@ -402,7 +411,8 @@ fn a_budget_that_lies_costs_no_page() {
         let mut record = commit.record;
         record.difference_bytes = claimed;
         let at = crate::format::layout::SLOT_OFFSETS[commit.slot];
-        disk.write_at(&record.encode(store.uuid()), at.0).unwrap();
+        disk.write_at(&record.encode(store.snapshot().guard()), at.0)
+            .unwrap();
         drop(store);
         let mut store = Store::open(&disk, options()).unwrap();
         if store.refresh().is_err() {

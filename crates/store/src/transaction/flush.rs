@@ -60,7 +60,7 @@ impl<D: Storage> Store<D> {
     /// gone away: then nothing but the mark tells of it, and what only the commit before needs is overwritten.
     pub(super) fn learn_durable(&mut self) -> Result<()> {
         if let Some(Commit { record, .. }) = self.snapshot.commit().filter(|commit| !commit.durable)
-            && Head::read(self.disk())?.marks(record.seq, self.uuid())
+            && Head::read(self.disk())?.marks(record.seq, self.snapshot.guard())
         {
             self.snapshot.set_durable();
             self.writer.newest.forget();
@@ -74,7 +74,7 @@ impl<D: Storage> Store<D> {
     /// When the mark cannot be written. Then nothing may be written that the commit before needs.
     pub(super) fn tell_durable(&mut self, commit: &Commit) -> Result<()> {
         let seq = commit.record.seq;
-        if Head::read(self.disk())?.marks(seq, self.uuid()) {
+        if Head::read(self.disk())?.marks(seq, self.snapshot.guard()) {
             return Ok(());
         }
         self.writer.newest.has_no_mark();
@@ -103,7 +103,7 @@ impl<D: Storage> Store<D> {
             return;
         };
         if self.writer.newest.mark(record.seq).is_none() {
-            let mark = encode_mark(record.seq, self.uuid());
+            let mark = encode_mark(record.seq, self.snapshot.guard());
             match self.disk().write_at(&mark, MARK_OFFSETS[slot].0) {
                 Ok(()) => self.writer.newest.has_mark(record.seq, false),
                 Err(_) => self.writer.newest.has_no_mark(),
@@ -141,7 +141,7 @@ impl<D: Storage> Store<D> {
         let Some(Commit { record, slot, .. }) = self.snapshot.commit() else {
             return Ok(());
         };
-        let bytes = record.encode(self.uuid());
+        let bytes = record.encode(self.snapshot.guard());
         if *self.snapshot.slots() != [bytes; 2] {
             self.disk().write_at(&bytes, SLOT_OFFSETS[1 - slot].0)?;
             self.disk().sync()?;
@@ -239,6 +239,10 @@ mod tests {
         assert!(disk.calls() > before + 3, "the mark was not flushed twice");
         let seq = store.snapshot.commit().unwrap().record.seq;
         let medium = CrashingStorage::with_image(disk.after_power_loss(0));
-        assert!(Head::read(&medium).unwrap().marks(seq, store.uuid()));
+        assert!(
+            Head::read(&medium)
+                .unwrap()
+                .marks(seq, store.snapshot.guard())
+        );
     }
 }

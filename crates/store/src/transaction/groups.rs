@@ -95,7 +95,12 @@ impl<D: Storage> Transaction<'_, D> {
                 self.write_buffered(*unit)?;
             }
         }
-        let encoded = self.encode_groups(&groups)?;
+        let mut encoded = self.encode_groups(&groups)?;
+        let sealer = self.sealer()?;
+        let mut vouchers = litepack_io::memory::with_room(encoded.len())?;
+        for item in &mut encoded {
+            vouchers.push(sealer.unit(item.codec, &mut item.stored, 0)?);
+        }
         let lens = encoded.iter().map(|item| item.stored.len());
         let offsets = self.changes.space.allocate(ExtentKind::Units, lens)?;
         for (item, offset) in encoded.iter().zip(&offsets) {
@@ -103,7 +108,7 @@ impl<D: Storage> Transaction<'_, D> {
         }
         // Before anything is given back: extents in the queue cannot be.
         self.write_queue()?;
-        for (item, offset) in encoded.iter().zip(offsets) {
+        for ((item, offset), voucher) in encoded.iter().zip(offsets).zip(vouchers) {
             litepack_io::interrupt::check()?;
             let Some(group) = groups.get(item.index) else {
                 continue;
@@ -111,7 +116,7 @@ impl<D: Storage> Transaction<'_, D> {
             let choice = self.group_choice(group)?;
             let storage = choice.encoding(item.codec, self.level());
             let units = group.count();
-            let extent = self.item_extent(offset, &item.stored, storage, units);
+            let extent = self.item_extent(offset, &item.stored, voucher, storage, units);
             if item.codec == Codec::Raw || !self.name_group(group, extent)? {
                 self.release_content(offset, extent.len.into())?;
                 self.write_alone(group)?;

@@ -10,6 +10,7 @@
 use litepack_io::storage::Storage;
 
 use crate::error::Result;
+use crate::format::guard::Kind;
 use crate::format::layout::Pointer;
 use crate::format::node::TreeKind;
 use crate::format::offset::FileOffset;
@@ -87,30 +88,31 @@ impl<D: Storage> Transaction<'_, D> {
             .front
             .filter(|(_, len)| len + opened >= OPENING_DATA || room <= 2 * len);
         let room = front.map_or(room, |(_, len)| room.min(len));
-        let segment = self.contents(room, catalog, &units)?.encode();
+        let mut segment = self.contents(room, catalog, &units)?.encode();
+        self.sealer()?.other(Kind::Segment, &mut segment, 0)?;
         match front {
             Some((offset, len)) if segment.len() as u64 <= len => {
                 self.changes.space.take(offset, segment.len() as u64)?;
                 self.queue(offset, &segment)?;
                 self.medium().pointer_to(&segment, offset)
             }
-            _ => self.store_metadata(&segment),
+            _ => self.store_sealed(&segment),
         }
     }
 
     fn contents(&self, room: u64, catalog: Pointer, units: &[Unit]) -> Result<SegmentBuilder> {
         let (image, medium) = (self.image(), self.medium());
-        let mut segment = SegmentBuilder::new(room);
-        let add = |segment: &mut SegmentBuilder, place: Pointer, what: &str| -> Result<()> {
+        let mut segment = SegmentBuilder::new(room, medium.guard.is_encrypted());
+        let add = |segment: &mut SegmentBuilder, place: Pointer, kind: Kind| -> Result<()> {
             if !place.is_none() && segment.fits(place.len) {
-                segment.add(place.offset, medium.extent(place, what)?);
+                segment.add(place.offset, medium.stored_extent(place, kind)?);
             }
             Ok(())
         };
-        add(&mut segment, catalog, "catalog")?;
+        add(&mut segment, catalog, Kind::Catalog)?;
         for level in (1..image.map.height()).rev() {
             for found in image.places(TreeKind::Map, level, medium) {
-                add(&mut segment, found?.1, "page map node")?;
+                add(&mut segment, found?.1, Kind::Node)?;
             }
         }
         let kept = segment.room - segment.room / DICTIONARIES;
@@ -118,7 +120,7 @@ impl<D: Storage> Transaction<'_, D> {
         for place in image.catalog.pointers() {
             let comes_anyway = place.end() <= FileOffset(OPENING);
             if !comes_anyway {
-                add(&mut segment, place, "dictionary")?;
+                add(&mut segment, place, Kind::Dictionary)?;
             }
         }
         segment.room += kept;
@@ -456,7 +458,7 @@ mod tests {
         let mut bytes = store
             .snapshot
             .medium()
-            .extent(record.segment, "prefetch segment")
+            .extent(record.segment, Kind::Segment)
             .unwrap();
         let at = bytes.len() - 1;
         bytes[at] ^= 1;

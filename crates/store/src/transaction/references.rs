@@ -11,6 +11,7 @@ use litepack_io::storage::Storage;
 
 use crate::error::Result;
 use crate::format::basis::{BASES_MAX, Bases, Basis, ITEM_UNITS, Item, ItemNumber};
+use crate::format::guard::Voucher;
 use crate::format::layout::UNIT_MAX;
 use crate::format::leaf::{Entry, Extent};
 use crate::format::offset::FileOffset;
@@ -337,8 +338,10 @@ impl<D: Storage> Transaction<'_, D> {
         let mut stored = Vec::new();
         let dictionary = choice.dictionary.as_deref();
         let codec = encoder.encode_item(pages, units.into(), dictionary, &mut stored)?;
+        let voucher = self.sealer()?.unit(codec, &mut stored, 0)?;
         let offset = self.place_unit(&stored)?;
-        Ok(self.item_extent(offset, &stored, choice.encoding(codec, level), units))
+        let storage = choice.encoding(codec, level);
+        Ok(self.item_extent(offset, &stored, voucher, storage, units))
     }
 
     /// The extent of a new item of so many units.
@@ -346,6 +349,7 @@ impl<D: Storage> Transaction<'_, D> {
         &self,
         offset: FileOffset,
         stored: &[u8],
+        voucher: Voucher,
         storage: Encoding,
         units: u8,
     ) -> Extent {
@@ -356,7 +360,8 @@ impl<D: Storage> Transaction<'_, D> {
         let extent = Extent {
             offset,
             len: stored.len() as u32,
-            sum: self.medium().uuid.sum32(stored),
+            sum: voucher.sum,
+            nonce: voucher.nonce,
             storage,
         };
         self.forget_place(&extent, units);
@@ -440,12 +445,15 @@ impl<D: Storage> Transaction<'_, D> {
             return Ok(false);
         }
         let choice = self.choice(self.image().catalog.lasting(dictionary))?;
-        let offset = self.place_unit(stored)?;
+        let mut stored = litepack_io::memory::copy(stored)?;
+        let voucher = self.sealer()?.unit(Codec::Zstd, &mut stored, 0)?;
+        let offset = self.place_unit(&stored)?;
         #[expect(clippy::cast_possible_truncation, reason = "it is shorter than a unit")]
         let entry = Entry {
             offset,
             len: stored.len() as u32,
-            sum: self.medium().uuid.sum32(stored),
+            sum: voucher.sum,
+            nonce: voucher.nonce,
             storage: choice.encoding(Codec::Zstd, self.level()),
             basis: Basis::Items(bases),
         };

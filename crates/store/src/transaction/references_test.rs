@@ -292,7 +292,7 @@ fn items_are_no_units_and_units_are_no_items() {
     let disk = MemoryStorage::default();
     let store = file(&disk);
     let commit = store.snapshot().commit().unwrap();
-    let (uuid, record) = (store.uuid(), commit.record);
+    let (guard, record) = (store.snapshot().guard().clone(), commit.record);
     drop(store);
     let forged = [
         Record {
@@ -307,7 +307,7 @@ fn items_are_no_units_and_units_are_no_items() {
     for record in forged {
         let disk = MemoryStorage::new(disk.snapshot());
         let at = crate::format::layout::SLOT_OFFSETS[commit.slot];
-        disk.write_at(&record.encode(uuid), at.0).unwrap();
+        disk.write_at(&record.encode(&guard), at.0).unwrap();
         let mut store = Store::open(&disk, options()).unwrap();
         store.refresh().unwrap();
         assert!(!damage(&mut store).is_empty());
@@ -322,7 +322,7 @@ fn a_commit_with_something_unknown_is_refused_by_name() {
     let disk = MemoryStorage::default();
     let store = file(&disk);
     let commit = store.snapshot().commit().unwrap();
-    let (uuid, record) = (store.uuid(), commit.record);
+    let (guard, record) = (store.snapshot().guard().clone(), commit.record);
     assert_eq!(record.features, 1);
     drop(store);
     let mut forged = [record; 2];
@@ -331,7 +331,7 @@ fn a_commit_with_something_unknown_is_refused_by_name() {
     for record in forged {
         let disk = MemoryStorage::new(disk.snapshot());
         let at = crate::format::layout::SLOT_OFFSETS[commit.slot];
-        disk.write_at(&record.encode(uuid), at.0).unwrap();
+        disk.write_at(&record.encode(&guard), at.0).unwrap();
         let mut store = Store::open(&disk, options()).unwrap();
         let refused = store.refresh();
         assert!(matches!(refused, Err(Error::Unsupported(_))), "{refused:?}");
@@ -356,13 +356,15 @@ fn privately<D: Storage>(store: &mut Store<D>, unit: u64, page: &[u8]) {
     assert_eq!(encoded, Ok(true));
     store
         .step(|transaction| {
+            let voucher = transaction.sealer()?.unit(Codec::Zstd, &mut stored, 0)?;
             let offset = transaction.space().alloc(stored.len() as u64)?;
             transaction.queue(offset, &stored)?;
             transaction.write_queue()?;
             let entry = Entry {
                 offset,
                 len: stored.len() as u32,
-                sum: transaction.medium().uuid.sum32(&stored),
+                sum: voucher.sum,
+                nonce: voucher.nonce,
                 storage: Encoding {
                     codec: Codec::Zstd,
                     ..former.storage

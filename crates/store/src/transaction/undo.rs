@@ -66,16 +66,16 @@ impl<D: Storage> Store<D> {
     /// failed if another handle has made it durable: that handle may have overwritten what the commit before needs.
     #[expect(clippy::indexing_slicing, reason = "a slot is 0 or 1")]
     pub(super) fn put_back(&mut self) -> Result<()> {
-        let uuid = self.uuid();
+        let guard = self.snapshot.guard();
         let Some(undo) = &mut self.writer.undo else {
             return Ok(());
         };
         let disk = self.snapshot.disk();
         let head = Head::read(disk)?;
         let found = head.slots[undo.slot];
-        let stays = match Record::decode(&found, uuid) {
+        let stays = match Record::decode(&found, guard) {
             _ if found == undo.right => false,
-            Some(wrong) if found == undo.wrong => head.marks(wrong.seq, uuid),
+            Some(wrong) if found == undo.wrong => head.marks(wrong.seq, guard),
             record => record.is_some(),
         };
         if stays {

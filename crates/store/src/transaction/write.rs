@@ -203,7 +203,7 @@ impl<D: Storage> Transaction<'_, D> {
         }
         let is_worth_it = self.store.writer.buffer.is_worth_beginning();
         if is_worth_it && self.training_due().is_none() {
-            let recipe = self.recipe();
+            let recipe = self.recipe()?;
             let workers = &mut self.store.snapshot.pages().workers;
             self.store.writer.buffer.begin(&recipe, limit, workers);
         }
@@ -288,7 +288,7 @@ impl<D: Storage> Transaction<'_, D> {
             self.choose_again()?;
         }
         self.place_differing()?;
-        let recipe = self.recipe();
+        let recipe = self.recipe()?;
         let pages = self.store.snapshot.pages();
         let (limit, workers) = (pages.workers_max(), &mut pages.workers);
         let in_groups = self.changes.in_order.is_some();
@@ -323,7 +323,8 @@ impl<D: Storage> Transaction<'_, D> {
                     Entry {
                         offset,
                         len: stored.bytes.len() as u32,
-                        sum: stored.sum,
+                        sum: stored.voucher.sum,
+                        nonce: stored.voucher.nonce,
                         storage: stored.storage,
                         basis: Basis::Alone,
                     }
@@ -364,12 +365,12 @@ impl<D: Storage> Transaction<'_, D> {
     }
 
     /// How units are encoded from now on.
-    fn recipe(&self) -> Recipe {
-        Recipe {
+    fn recipe(&mut self) -> Result<Recipe> {
+        Ok(Recipe {
             level: self.store.writer.level,
             columnar: self.store.writer.columnar,
-            uuid: self.medium().uuid,
-        }
+            sealer: self.sealer()?,
+        })
     }
 }
 

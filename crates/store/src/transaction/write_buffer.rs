@@ -16,10 +16,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use litepack_codec::{DictId, Encoding, Level};
-use litepack_io::memory::OutOfMemory;
 
 use crate::error::Result;
-use crate::format::layout::FileUuid;
+use crate::format::guard::{Sealer, Voucher};
 use crate::format::unit::Unit;
 use crate::medium::dictionaries::Choice;
 use crate::medium::tools::{Tools, Workers};
@@ -44,7 +43,7 @@ const SPARE_MAX: usize = 4 << 20;
 pub(crate) struct Recipe {
     pub(crate) level: Level,
     pub(crate) columnar: bool,
-    pub(crate) uuid: FileUuid,
+    pub(crate) sealer: Sealer,
 }
 
 /// A unit before encoding, and what it is to be stored with.
@@ -71,7 +70,7 @@ struct Encoded {
     unit: Unit,
     page: Arc<[u8]>,
     storage: Encoding,
-    sum: u32,
+    voucher: Voucher,
     start: usize,
     len: usize,
 }
@@ -458,7 +457,7 @@ pub(crate) struct Stored<'a> {
     /// Before encoding.
     pub(crate) page: &'a [u8],
     pub(crate) bytes: &'a [u8],
-    pub(crate) sum: u32,
+    pub(crate) voucher: Voucher,
     pub(crate) storage: Encoding,
 }
 
@@ -490,7 +489,7 @@ impl Finished {
                 unit: *unit,
                 page: &encoded.page,
                 bytes: &part.bytes[encoded.start..encoded.start + encoded.len],
-                sum: encoded.sum,
+                voucher: encoded.voucher,
                 storage: encoded.storage,
             }
         })
@@ -502,7 +501,7 @@ fn encode(
     mut pages: Vec<(Unit, Page)>,
     recipe: &Recipe,
     tools: &mut Tools,
-) -> Result<Part, OutOfMemory> {
+) -> Result<Part> {
     // Where memory is short an encoder has only one dictionary prepared at a time.
     pages.sort_by_key(|(_, page)| page.choice.number);
     let encoder = tools.encoder(recipe.level, recipe.columnar);
@@ -515,21 +514,18 @@ fn encode(
             choice,
             ..
         } = page;
-        let storage = if page.iter().all(|byte| *byte == 0) {
-            Encoding::RAW
+        let (storage, voucher) = if page.iter().all(|byte| *byte == 0) {
+            (Encoding::RAW, Voucher::NONE)
         } else {
             let codec = encoder.encode(&page, choice.dictionary.as_deref(), &mut bytes)?;
-            choice.encoding(codec, recipe.level)
+            let voucher = recipe.sealer.unit(codec, &mut bytes, start)?;
+            (choice.encoding(codec, recipe.level), voucher)
         };
-        #[expect(
-            clippy::indexing_slicing,
-            reason = "`start` was the length before bytes were appended"
-        )]
         encoded.push(Encoded {
             unit,
             page,
             storage,
-            sum: recipe.uuid.sum32(&bytes[start..]),
+            voucher,
             start,
             len: bytes.len() - start,
         });
@@ -544,13 +540,15 @@ fn encode(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::format::guard::Guard;
+    use crate::format::layout::FileUuid;
     use litepack_codec::Dictionary;
 
     const PAGE: usize = 4096;
     const RECIPE: Recipe = Recipe {
         level: 3,
         columnar: true,
-        uuid: FileUuid([7; 16]),
+        sealer: Sealer::new(Guard::sums(FileUuid([7; 16])), None),
     };
 
     fn page(number: u64) -> Vec<u8> {
@@ -583,7 +581,7 @@ mod tests {
                 (tools.decoder)
                     .decode(codec, bytes, dictionary, &mut page)
                     .unwrap();
-                assert_eq!(stored.sum, RECIPE.uuid.sum32(stored.bytes));
+                assert_eq!(stored.voucher.sum, FileUuid([7; 16]).sum32(stored.bytes));
                 let former = found.insert(stored.unit, (stored.storage, page));
                 assert!(former.is_none());
             }

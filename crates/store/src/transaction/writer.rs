@@ -2,6 +2,7 @@
 
 use litepack_codec::{Encoder, LEVELS, Level};
 
+use crate::format::guard::Sealing;
 use crate::options::Options;
 use crate::space::erase::Eraser;
 use crate::transaction::newest::Newest;
@@ -25,6 +26,8 @@ pub(crate) struct Writer {
     /// Since the first transaction that was large; the next one finds the memory.
     pub(super) reservation: Option<CacheReservation>,
     pub(super) newest: Newest,
+    /// Since the first commit to an encrypted file.
+    pub(super) sealing: Sealing,
     /// A commit that failed and is not undone on disk yet, or not durably.
     pub(super) undo: Option<Undo>,
     /// Database size below which training is not tried (again).
@@ -56,6 +59,7 @@ impl Writer {
             queue: WriteQueue::default(),
             reservation: None,
             newest: Newest::default(),
+            sealing: Sealing::default(),
             undo: None,
             training_due_at: 0,
             eraser: Eraser::default(),

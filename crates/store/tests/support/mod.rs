@@ -5,6 +5,9 @@ pub mod pages;
 
 use std::sync::Arc;
 
+use std::cell::Cell;
+
+use litepack_cipher::Key;
 use litepack_io::testing::CrashingStorage;
 use litepack_store::{Cache, FileId, Options, Store};
 
@@ -33,9 +36,34 @@ pub fn at_once<I: Sync, O: Send>(inputs: &[I], body: impl Fn(&I) -> O + Sync) ->
     })
 }
 
+thread_local! {
+    /// Whether files that this thread opens are encrypted. With LITEPACK_ENCRYPTED all of all threads are.
+    static ENCRYPTED: Cell<bool> = Cell::new(std::env::var_os("LITEPACK_ENCRYPTED").is_some());
+}
+
+/// What this thread opens from now on is encrypted for one seed of ten, or half of them with LITEPACK_LONG: the same
+/// must be true of encrypted files.
+pub fn encrypt_some(seed: u64) {
+    let few = if std::env::var_os("LITEPACK_LONG").is_some() {
+        2
+    } else {
+        10
+    };
+    let always = std::env::var_os("LITEPACK_ENCRYPTED").is_some();
+    ENCRYPTED.set(always || seed % few == 1);
+}
+
+/// The key of encrypted files.
+pub fn key() -> Option<Arc<Key>> {
+    ENCRYPTED
+        .get()
+        .then(|| Arc::new(Key::raw(&[7; 32]).unwrap()))
+}
+
 /// With a cache of its own, so that no handle answers for another.
 pub fn options() -> Options {
     Options {
+        key: key(),
         cache: Arc::new(Cache::new(1 << 20)),
         file: FileId::unique(),
         differences: true,

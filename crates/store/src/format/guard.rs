@@ -1,0 +1,303 @@
+//! How the bytes of a file are vouched for: by checksums, or by keys.
+//!
+//! A file without a key has a checksum for each extent in its parent. In an encrypted file an extent is sealed, and the
+//! parent names the nonce: nothing but what was sealed with it opens under it (docs/internals/encryption.md). What is
+//! not encrypted (records, marks) is signed. This is the only part of the store that knows keys.
+
+use std::sync::Arc;
+
+use litepack_cipher::{Keys, MAC_LEN, Nonce, Session, TAG_LEN};
+use litepack_codec::Codec;
+
+use crate::error::{Error, Result};
+use crate::format::layout::FileUuid;
+use crate::format::leaf::Extent;
+use crate::format::nonces::sum_of;
+
+/// Bytes that a sealed unit has besides what the codec made.
+pub(crate) const SEALED_UNIT: u32 = 16;
+const _: () = assert!(SEALED_UNIT as usize == TAG_LEN);
+/// Bytes that any other sealed extent has besides: the tag, and the salt and the counter of its nonce.
+pub(crate) const SEALED_OTHER: usize = TAG_LEN + 16 + 8;
+
+/// The kinds of extents. An extent of one kind is not taken for one of another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Unit = 1,
+    Node = 2,
+    Catalog = 3,
+    Dictionary = 4,
+    Space = 5,
+    Segment = 6,
+}
+
+impl Kind {
+    /// Its name in messages.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Kind::Unit => "page",
+            Kind::Node => "page map node",
+            Kind::Catalog => "catalog",
+            Kind::Dictionary => "dictionary",
+            Kind::Space => "free-space chain",
+            Kind::Segment => "prefetch segment",
+        }
+    }
+}
+
+/// Signs records and marks, in the last bytes of each.
+pub trait Signer {
+    /// Fills the last bytes of `record`.
+    fn sign(&self, record: &mut [u8]);
+
+    /// Whether the last bytes of `record` are as [`Signer::sign`] makes them.
+    fn has_signed(&self, record: &[u8]) -> bool;
+}
+
+impl<S: Signer> Signer for &S {
+    fn sign(&self, record: &mut [u8]) {
+        (**self).sign(record);
+    }
+
+    fn has_signed(&self, record: &[u8]) -> bool {
+        (**self).has_signed(record)
+    }
+}
+
+/// By a checksum.
+impl Signer for FileUuid {
+    fn sign(&self, record: &mut [u8]) {
+        if let Some((body, sum)) = record.split_last_chunk_mut() {
+            *sum = self.sum64(body).to_le_bytes();
+        }
+    }
+
+    fn has_signed(&self, record: &[u8]) -> bool {
+        let parts = record.split_last_chunk();
+        parts.is_some_and(|(body, sum)| self.sum64(body).to_le_bytes() == *sum)
+    }
+}
+
+/// How a file is vouched for.
+#[derive(Clone, Debug)]
+pub(crate) struct Guard {
+    pub(crate) uuid: FileUuid,
+    keys: Option<Arc<Keys>>,
+}
+
+/// What a parent keeps of a unit to know it by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Voucher {
+    pub(crate) sum: u32,
+    pub(crate) nonce: Nonce,
+}
+
+impl Voucher {
+    /// Of nothing.
+    pub(crate) const NONE: Voucher = Voucher {
+        sum: 0,
+        nonce: Nonce::NONE,
+    };
+}
+
+impl Guard {
+    /// Of a file without a key.
+    pub(crate) const fn sums(uuid: FileUuid) -> Guard {
+        Guard { uuid, keys: None }
+    }
+
+    /// Of an encrypted file.
+    pub(crate) fn keys(uuid: FileUuid, keys: Keys) -> Guard {
+        let keys = Some(Arc::new(keys));
+        Guard { uuid, keys }
+    }
+
+    pub(crate) fn is_encrypted(&self) -> bool {
+        self.keys.is_some()
+    }
+
+    /// How many bytes longer than it has to be an extent of a unit may be.
+    pub(crate) fn unit_excess(&self) -> u32 {
+        if self.is_encrypted() { SEALED_UNIT } else { 0 }
+    }
+
+    /// The same of any other extent.
+    pub(crate) fn excess(&self) -> usize {
+        if self.is_encrypted() { SEALED_OTHER } else { 0 }
+    }
+
+    fn context(&self, kind: Kind, codec: Codec) -> [u8; 18] {
+        let mut context = [0; 18];
+        if let Some((identity, rest)) = context.split_first_chunk_mut() {
+            *identity = self.uuid.0;
+            rest.copy_from_slice(&[kind as u8, codec as u8]);
+        }
+        context
+    }
+
+    /// Whether the stored bytes of a unit are what its entry means. If they are sealed, `room` has what was sealed then.
+    pub(crate) fn open_unit(
+        &self,
+        stored: &[u8],
+        extent: &Extent,
+        room: &mut Vec<u8>,
+    ) -> Result<bool> {
+        let Some(keys) = &self.keys else {
+            return Ok(self.uuid.sum32(stored) == extent.sum);
+        };
+        room.clear();
+        litepack_io::memory::append(room, stored)?;
+        let context = self.context(Kind::Unit, extent.storage.codec);
+        let opened = keys.open(&extent.nonce, &context, room);
+        let len = opened.map(|opened| opened.len());
+        room.truncate(len.as_ref().copied().unwrap_or(0));
+        match len {
+            Ok(_) => Ok(true),
+            Err(litepack_cipher::Error::NotAuthentic) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Of a unit that [`Guard::open_unit`] has found right, what the codec made.
+    pub(crate) fn opened<'a>(&self, stored: &'a [u8], room: &'a [u8]) -> &'a [u8] {
+        if self.is_encrypted() { room } else { stored }
+    }
+
+    /// What a pointer to an extent that is no unit keeps of its stored bytes: a checksum, or the extent's number.
+    pub(crate) fn sum64(&self, stored: &[u8]) -> u64 {
+        match (&self.keys, stored.last_chunk::<SEALED_OTHER>()) {
+            (None, _) => self.uuid.sum64(stored),
+            (Some(keys), Some(end)) => keys.number_of(end),
+            (Some(keys), None) => keys.number_of(stored),
+        }
+    }
+
+    /// The content of an extent that is no unit. `None` if it is not authentic.
+    pub(crate) fn open(&self, kind: Kind, mut stored: Vec<u8>) -> Result<Option<Vec<u8>>> {
+        let Some(keys) = &self.keys else {
+            return Ok(Some(stored));
+        };
+        let Some((sealed, end)) = stored.split_last_chunk_mut::<24>() else {
+            return Ok(None);
+        };
+        let (salt, counter) = end.split_last_chunk().unwrap_or((&[], &[0; 8]));
+        let nonce = Nonce {
+            salt: salt.try_into().unwrap_or_default(),
+            counter: u64::from_le_bytes(*counter),
+        };
+        let opened = keys.open(&nonce, &self.context(kind, Codec::Raw), sealed);
+        match opened.map(|opened| opened.len()) {
+            Ok(len) => {
+                stored.truncate(len);
+                Ok(Some(stored))
+            }
+            Err(litepack_cipher::Error::NotAuthentic) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+impl Signer for Guard {
+    fn sign(&self, record: &mut [u8]) {
+        let Some(keys) = &self.keys else {
+            return self.uuid.sign(record);
+        };
+        if let Some((body, signature)) = record.split_last_chunk_mut::<MAC_LEN>() {
+            *signature = keys.sign(body);
+        }
+    }
+
+    fn has_signed(&self, record: &[u8]) -> bool {
+        let Some(keys) = &self.keys else {
+            return self.uuid.has_signed(record);
+        };
+        let parts = record.split_last_chunk::<MAC_LEN>();
+        parts.is_some_and(|(body, signature)| keys.is_signed(body, signature))
+    }
+}
+
+/// The session of a handle. It begins when there is something to seal, and goes on from one transaction to the next,
+/// whatever becomes of them: nothing gives its numbers back.
+#[derive(Debug, Default)]
+pub(crate) struct Sealing(Option<(Arc<Keys>, Arc<Session>)>);
+
+impl Sealing {
+    /// Makes extents what they are in the file, until the handle is told to seal again: a process that was forked gets a
+    /// session of its own then.
+    pub(crate) fn sealer(&mut self, guard: &Guard) -> Result<Sealer> {
+        let guard = guard.clone();
+        let Some(keys) = &guard.keys else {
+            return Ok(Sealer::new(guard, None));
+        };
+        let is_usable = |(of, session): &(Arc<Keys>, Arc<Session>)| {
+            Arc::ptr_eq(of, keys) && session.is_usable()
+        };
+        let session = match self.0.take().filter(is_usable) {
+            Some((_, session)) => session,
+            None => Arc::new(Session::new(keys)?),
+        };
+        self.0 = Some((Arc::clone(keys), Arc::clone(&session)));
+        Ok(Sealer::new(guard, Some(session)))
+    }
+}
+
+/// Makes extents what they are in the file.
+#[derive(Clone, Debug)]
+pub(crate) struct Sealer {
+    guard: Guard,
+    session: Option<Arc<Session>>,
+}
+
+impl Sealer {
+    /// With a session of this guard's, if it has keys.
+    pub(crate) const fn new(guard: Guard, session: Option<Arc<Session>>) -> Sealer {
+        Sealer { guard, session }
+    }
+
+    /// How many bytes longer extents that are no units get.
+    pub(crate) fn excess(&self) -> usize {
+        self.guard.excess()
+    }
+
+    /// Makes what the codec made of a unit, `bytes` from `start` on, what is stored.
+    pub(crate) fn unit(&self, codec: Codec, bytes: &mut Vec<u8>, start: usize) -> Result<Voucher> {
+        let Some(session) = self.of_keys()? else {
+            let stored = bytes.get(start..).unwrap_or_default();
+            return Ok(Voucher {
+                sum: self.guard.uuid.sum32(stored),
+                nonce: Nonce::NONE,
+            });
+        };
+        let context = self.guard.context(Kind::Unit, codec);
+        let nonce = session.seal(&context, bytes, start)?;
+        #[cfg(test)]
+        crate::testing::note_nonce(nonce);
+        Ok(Voucher {
+            sum: sum_of(&nonce),
+            nonce,
+        })
+    }
+
+    /// Makes the content of any other extent, `bytes` from `start` on, what is stored.
+    pub(crate) fn other(&self, kind: Kind, bytes: &mut Vec<u8>, start: usize) -> Result<()> {
+        if let Some(session) = self.of_keys()? {
+            litepack_io::memory::room(bytes, SEALED_OTHER)?;
+            let context = self.guard.context(kind, Codec::Raw);
+            let nonce = session.seal(&context, bytes, start)?;
+            #[cfg(test)]
+            crate::testing::note_nonce(nonce);
+            bytes.extend_from_slice(&nonce.salt);
+            bytes.extend_from_slice(&nonce.counter.to_le_bytes());
+        }
+        Ok(())
+    }
+
+    /// The session; `None` in a file without a key. Nothing of an encrypted file is ever written without one.
+    fn of_keys(&self) -> Result<Option<&Session>> {
+        match (&self.session, self.guard.is_encrypted()) {
+            (None, false) => Ok(None),
+            (Some(session), true) => Ok(Some(session)),
+            _ => Err(Error::Io(std::io::Error::other("no session to seal with"))),
+        }
+    }
+}
