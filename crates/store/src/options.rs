@@ -15,8 +15,8 @@ pub struct Options {
     pub level: Level,
     /// Whether pages are laid out by column before zstd sees them. It is there to be switched off for comparison.
     pub columnar: bool,
-    /// Whether units that changed a little are stored as their difference to what they were. Not by default: a file that
-    /// is rewritten again and again gets up to half longer by it, because it is compacted later.
+    /// Whether units that changed a little are stored as their difference to what they were: less time and fewer bytes
+    /// for those that update, and a file of wholes for those that make one, as by default.
     pub differences: bool,
     /// Threads that may work at the same time, the handle's own included: compressing when many pages are
     /// written at once, decoding ahead of a scan. By default as many as there are processors, four at most; fewer where

@@ -271,7 +271,10 @@ impl<D: Storage> Store<D> {
         };
         // When all is rewritten, that comes once, after the last commit of it.
         let is_due = writer.compaction.is_due() && !writer.rewriting;
-        if is_due && record.free_bytes > tolerated {
+        // Differences are besides what the file would take without them, as free space is. They leave less of it to a
+        // commit that writes everything anew, so by that alone such a file would never be compacted.
+        let loose = record.free_bytes.saturating_add(record.difference_bytes);
+        if is_due && loose > tolerated {
             self.flush()?;
             // The transaction is safe already; what keeps a file from shrinking (a full disk, a damaged
             // page that is reported when it is read) must not make it fail.

@@ -184,7 +184,10 @@ impl<D: Storage> Transaction<'_, D> {
 
 /// Whether a page has so many more zeros than before that its former extent has more than it needs.
 fn has_lost(page: &[u8], former: &[u8]) -> bool {
-    let kept = |bytes: &[u8]| bytes.iter().filter(|byte| **byte != 0).count();
+    // Counted in bytes, so that many are at once: else it takes a tenth of the time of an update.
+    let some = |bytes: &[u8]| bytes.iter().map(|byte| u8::from(*byte != 0)).sum::<u8>();
+    let kept =
+        |bytes: &[u8]| -> usize { bytes.chunks(255).map(|part| usize::from(some(part))).sum() };
     let before = kept(former);
     kept(page) < before - before / LOST
 }

@@ -1,5 +1,8 @@
 //! Units that become private differences by being written, and those that must not.
 
+use std::ops::Range;
+
+use litepack_io::cache::Spare;
 use litepack_io::random::SplitMix64;
 use litepack_io::storage::Storage;
 use litepack_io::testing::{CrashingStorage, MemoryStorage};
@@ -8,6 +11,7 @@ use crate::format::basis::Basis;
 use crate::format::leaf::{Entry, Extent};
 use crate::format::node::TreeKind;
 use crate::format::unit::Unit;
+use crate::medium::source::Source;
 use crate::options::Options;
 use crate::space::erase::Erase;
 use crate::testing::{options, plain_options};
@@ -70,6 +74,14 @@ fn former<D: Storage>(store: &mut Store<D>, unit: u64) -> Option<Extent> {
         Basis::Former(former) => Some(former),
         _ => None,
     }
+}
+
+/// What a unit is decoded from.
+fn source<D: Storage>(store: &mut Store<D>, unit: u64) -> Source {
+    let entry = store.entry(Unit(unit)).unwrap();
+    let medium = store.snapshot().medium();
+    let source = store.snapshot().image().source(Unit(unit), &entry, medium);
+    source.unwrap()
 }
 
 /// Counts the differences of the newest commit, and compares what they take with what its record says.
@@ -209,6 +221,104 @@ fn differences_have_a_budget() {
             assert!(read(&mut again, unit as u64) == *page, "{context}");
         }
     }
+}
+
+/// A page of which so much is new that the budget is for about sixty of them.
+fn much_changed(number: u64) -> Vec<u8> {
+    let mut changed = page(number, 0);
+    changed[2000..3000].copy_from_slice(&page(number, 1)[2000..3000]);
+    changed
+}
+
+/// Differences that a transaction has decided on and that are cut off do not count any more.
+#[test]
+fn what_is_cut_off_leaves_its_part_of_the_budget_to_others() {
+    let mut store = file(MemoryStorage::default());
+    store
+        .step(|transaction| {
+            for unit in 50..UNITS {
+                transaction.write(unit * PAGE as u64, &much_changed(unit))?;
+            }
+            transaction.compare_buffered()?;
+            let growth = transaction.store.writer.buffer.growth();
+            assert!(growth > 20_000, "the budget is not spent: {growth} bytes");
+            Ok(())
+        })
+        .unwrap();
+    store.truncate(50 * PAGE as u64).unwrap();
+    for unit in 1..10 {
+        write(&mut store, unit, &much_changed(unit));
+    }
+    store.commit().unwrap();
+    assert_eq!(differences(&mut store), 9);
+}
+
+/// Differences are besides what a file would take without them. They leave less of it free when everything is written
+/// anew, so a compaction would come later by what is free alone.
+#[test]
+fn a_file_is_compacted_as_early_as_without_differences() {
+    let change = |store: &mut Store<_>, units: Range<u64>, page: &dyn Fn(u64) -> Vec<u8>| {
+        for unit in units {
+            write(store, unit, &page(unit));
+        }
+        store.flush().unwrap();
+        store.snapshot().commit().unwrap().record
+    };
+    // Units with differences, and so many that are written anew at once that by these the file is to be compacted.
+    let (mut store, record) = (100..UNITS)
+        .step_by(5)
+        .map(|stop| {
+            let mut store = file(MemoryStorage::default());
+            store.writer.compaction.wait_for(u64::MAX / 2);
+            change(&mut store, 1..60, &much_changed);
+            let record = change(&mut store, 60..stop, &|unit| page(unit, 1));
+            (store, record)
+        })
+        .find(|(_, record)| record.free_bytes + record.difference_bytes > record.end.0 / 5 * 2)
+        .expect("a file that is to be compacted");
+    assert!(record.free_bytes < record.end.0 / 5 * 2, "{record:?}");
+    store.writer.compaction.due_at = 0;
+    let after = change(&mut store, 0..1, &|_| changed(0, 1));
+    assert!(after.free_bytes < after.end.0 / 10, "{after:?}");
+    assert!(differences(&mut store) > 20);
+}
+
+/// A place may have had another page with the same checksum. This one is put there by hand.
+#[test]
+fn what_was_known_of_a_place_is_not_taken_for_the_difference_there() {
+    let image = MemoryStorage::default();
+    drop(file(&image));
+    let mut store = open(MemoryStorage::new(image.snapshot()));
+    write(&mut store, 7, &changed(7, 1));
+    store.flush().unwrap();
+    let first = source(&mut store, 7);
+    write(&mut store, 7, &changed(7, 2));
+    store.flush().unwrap();
+    let second = source(&mut store, 7);
+    assert_ne!(first, second);
+    let is_known = |store: &Store<_>, source: &Source| {
+        let cache = &store.snapshot().medium().cache;
+        cache.has_page(source, PAGE as u32)
+    };
+    assert!(is_known(&store, &second) && !is_known(&store, &first));
+
+    // The same once more, in another place of the cache, and the unit as it was is not kept.
+    let mut store = open(MemoryStorage::new(image.snapshot()));
+    store
+        .step(|transaction| {
+            transaction.write(7 * PAGE as u64, &changed(7, 1))?;
+            transaction.compare_buffered()?;
+            let medium = transaction.medium();
+            let spare = &mut Spare::default();
+            medium.cache.put_page(Unit(7), &first, &page(9, 9), spare);
+            let former = first.bases().next().expect("a former extent").source(0);
+            medium.cache.forget(&former, PAGE);
+            Ok(())
+        })
+        .unwrap();
+    store.flush().unwrap();
+    assert_eq!(source(&mut store, 7), first, "it has the same place");
+    assert!(read(&mut store, 7) == changed(7, 1));
 }
 
 /// The units are compared when the buffer is large enough for workers, and again what is written again.
