@@ -145,7 +145,11 @@ impl Opening<'_> {
         let path = disk.path().to_owned();
         let names = self.name.rename_beside();
         let names = names.map_err(|why| Failure::new(CANTOPEN, why))?;
-        let mut store = Store::open(disk, Options::default()).map_err(|error| {
+        let options = Options {
+            differences: true,
+            ..Options::default()
+        };
+        let mut store = Store::open(disk, options).map_err(|error| {
             let failure = Failure::of_store(&error, While::Reading);
             Failure::new(failure.code, format!("{}: {error}", path.to_string_lossy()))
         })?;

@@ -1,7 +1,7 @@
 //! Maintenance gives back the space of SQLite's free pages, and only where no journal, reader or log can need them, and
 //! the list of free pages is beyond doubt.
 
-use crate::maintenance::{command, maintain, text};
+use crate::maintenance::{command, info, maintain, text};
 use litepack_tests::commandline::Place;
 use litepack_tests::{content, vfs};
 use rusqlite::Connection;
@@ -34,6 +34,13 @@ fn len(path: &Path) -> u64 {
 
 fn maintain_all(connection: &Connection) {
     while maintain(connection, "10, 1").expect("maintenance") == 1 {}
+}
+
+/// The bytes that free pages take.
+fn free_pages_len(path: &Path) -> u64 {
+    let codecs = &info(path)["other_pages"]["free_pages"]["codecs"];
+    let codecs = codecs.as_object().into_iter().flatten();
+    codecs.filter_map(|(_, bytes)| bytes.as_u64()).sum()
 }
 
 /// The bytes of a fresh file of the same rows.
@@ -73,13 +80,13 @@ fn deleted_rows_take_no_space_after_maintenance() {
         let rows = content::fingerprint(&connection).expect("rows");
         let before = len(&path);
         maintain_all(&connection);
-        let after = len(&path);
+        let (after, kept) = (len(&path), free_pages_len(&path));
         let fresh = fresh(&place, &connection);
         println!("{what}: {before} bytes, maintained {after}, fresh {fresh}");
         // Free pages that share a unit with others stay, and so do the pages that name them.
         assert!(
-            after <= fresh + fresh / 10 + 16384,
-            "{what}: {before}, {after}, {fresh}"
+            kept <= fresh / 8 && after - kept <= fresh + fresh / 16 + 16384,
+            "{what}: {before}, {after} with {kept} of free pages, {fresh}"
         );
         assert_eq!(
             content::fingerprint(&connection).expect("rows"),

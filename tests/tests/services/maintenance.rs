@@ -22,7 +22,7 @@ pub(crate) fn text(path: &Path) -> &str {
     path.to_str().expect("UTF-8")
 }
 
-fn info(path: &Path) -> serde_json::Value {
+pub(crate) fn info(path: &Path) -> serde_json::Value {
     let output = run_litepack(["info", "--json", text(path)]);
     serde_json::from_slice(&output.stdout).expect("JSON")
 }
