@@ -65,6 +65,11 @@ pub fn shortage() -> Option<u32> {
     (budget < USUAL).then(|| USUAL.div_ceil(budget).next_power_of_two().ilog2())
 }
 
+/// Whether there is the memory for what makes differences: a tenth of a megabyte, which the smallest containers need.
+pub fn may_differ() -> bool {
+    budget() > LEAST
+}
+
 /// Whether there is the memory to train a dictionary.
 pub fn may_train() -> bool {
     budget() / 2 >= TRAINING

@@ -3,6 +3,8 @@
 use litepack_codec::{Encoder, LEVELS, Level};
 
 use crate::format::guard::Sealing;
+use litepack_io::fixed;
+
 use crate::options::Options;
 use crate::space::erase::Eraser;
 use crate::transaction::newest::Newest;
@@ -53,7 +55,7 @@ impl Writer {
         Writer {
             level: options.level.clamp(*LEVELS.start(), *LEVELS.end()),
             columnar: options.columnar,
-            differences: options.differences,
+            differences: options.differences && fixed::may_differ(),
             base: Vec::new(),
             buffer: WriteBuffer::default(),
             queue: WriteQueue::default(),
