@@ -83,7 +83,8 @@ fn deleted_rows_take_no_space_after_maintenance() {
         let (after, kept) = (len(&path), free_pages_len(&path));
         let fresh = fresh(&place, &connection);
         println!("{what}: {before} bytes, maintained {after}, fresh {fresh}");
-        // Free pages that share a unit with others stay, and so do the pages that name them.
+        // Free pages that share a unit with others stay, and so do the pages that name them. Of free space of the file as
+        // much is left as is not worth a compaction.
         assert!(
             kept <= fresh / 8 && after - kept <= fresh + fresh / 16 + 16384,
             "{what}: {before}, {after} with {kept} of free pages, {fresh}"

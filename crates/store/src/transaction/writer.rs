@@ -1,10 +1,9 @@
 //! The state that a handle keeps for writing, from one transaction to the next.
 
 use litepack_codec::{Encoder, LEVELS, Level};
-
-use crate::format::guard::Sealing;
 use litepack_io::fixed;
 
+use crate::format::guard::Sealing;
 use crate::options::Options;
 use crate::space::erase::Eraser;
 use crate::transaction::newest::Newest;
