@@ -138,9 +138,45 @@ static int make_raw(const char *path, sqlite3_file *wal){
   return rc;
 }
 
+static unsigned be32(const unsigned char *at){
+  return (unsigned)at[0]<<24 | at[1]<<16 | at[2]<<8 | at[3];
+}
+
+/* Writes a WAL as SQLite writes one: header, then each frame's header and page. So a log is begun anew, and follows the
+** database as it is now. A raw WAL beside a database that has had a log would be refused. */
+static int write_anew(sqlite3_file *wal, const unsigned char *bytes, sqlite3_int64 size, int page){
+  sqlite3_int64 at = 32;
+  int rc = wal->pMethods->xTruncate(wal, 0);
+  if( rc==SQLITE_OK ) rc = wal->pMethods->xWrite(wal, bytes, 32, 0);
+  /* Of half a frame at the end SQLite takes no notice. */
+  for(; rc==SQLITE_OK && at + 24 + page<=size; at += 24 + page){
+    rc = wal->pMethods->xWrite(wal, bytes + at, 24, at);
+    if( rc==SQLITE_OK ) rc = wal->pMethods->xWrite(wal, bytes + at + 24, page, at + 24);
+  }
+  return rc;
+}
+
 static int write_wal(const char *path, sqlite3_file *wal, const unsigned char *bytes, int amount, sqlite3_int64 offset){
-  int rc = make_raw(path, wal);
-  FILE *file = rc==SQLITE_OK ? fopen(path, "rb+") : 0;
+  sqlite3_int64 size = 0;
+  unsigned char *all;
+  int page = 0, rc = wal->pMethods->xFileSize(wal, &size);
+  FILE *file;
+  if( rc!=SQLITE_OK ) return rc;
+  all = calloc(1, (size_t)(offset + amount > size ? offset + amount : size) + 1);
+  if( all==0 ) abort();
+  if( size>0 ) rc = wal->pMethods->xRead(wal, all, (int)size, 0);
+  memcpy(all + offset, bytes, amount);
+  if( offset + amount > size ) size = offset + amount;
+  if( rc==SQLITE_OK && size>=32 && (be32(all) & ~1u)==0x377f0682 ) page = (int)be32(all + 8);
+  if( page>=512 && page<=65536 && (page & (page - 1))==0 ){
+    rc = write_anew(wal, all, size, page);
+    free(all);
+    return rc;
+  }
+  free(all);
+  /* No WAL that SQLite would write. */
+  if( rc==SQLITE_OK ) rc = make_raw(path, wal);
+  file = rc==SQLITE_OK ? fopen(path, "rb+") : 0;
   if( file==0 ) return rc==SQLITE_OK ? SQLITE_CANTOPEN : rc;
   if( fseek(file, offset, SEEK_SET) || fwrite(bytes, 1, amount, file)!=(size_t)amount ) rc = SQLITE_IOERR;
   if( fclose(file) ) rc = SQLITE_IOERR;
