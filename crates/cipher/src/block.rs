@@ -33,7 +33,7 @@ const CHECK_LEN: usize = CHECK.end - CHECK.start;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyBlock(pub [u8; BLOCK_LEN]);
 
-/// What a key and a salt give.
+/// The keys of a block, from the user's key and the block's salt.
 struct Wrapping {
     prk: Prk,
 }
@@ -99,7 +99,7 @@ impl KeyBlock {
         Ok(KeyBlock(out))
     }
 
-    /// The data key. The block is as it was written: whoever reads it has seen to that.
+    /// The data key. The caller has checked that the block is as it was written.
     ///
     /// # Errors
     /// [`Error::WrongKey`]; [`Error::Unsupported`] if it needs another cipher, or costs beyond the limits; when there is no

@@ -15,7 +15,7 @@ pub enum Error {
     /// The block asks for something that this version does not know, or refuses to do.
     #[error("{0}")]
     Unsupported(String),
-    /// What was sealed or signed was changed since, or is something else.
+    /// Sealed or signed bytes were changed since, or are something else.
     #[error("is not what was encrypted there")]
     NotAuthentic,
     /// A session has sealed as much as it may.

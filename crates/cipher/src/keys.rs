@@ -1,4 +1,4 @@
-//! What is derived from a file's data key.
+//! The keys that are derived from a file's data key.
 
 use std::sync::{Mutex, PoisonError};
 

@@ -85,7 +85,7 @@ pub(crate) struct Guard {
     keys: Option<Arc<Keys>>,
 }
 
-/// What a parent keeps of a unit to know it by.
+/// The parent's knowledge of a unit, by which it is told from any other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Voucher {
     pub(crate) sum: u32,
@@ -163,7 +163,7 @@ impl Guard {
         if self.is_encrypted() { room } else { stored }
     }
 
-    /// What a pointer to an extent that is no unit keeps of its stored bytes: a checksum, or the extent's number.
+    /// The check in a pointer to an extent that is no unit, of its stored bytes: a checksum, or the extent's number.
     pub(crate) fn sum64(&self, stored: &[u8]) -> u64 {
         match (&self.keys, stored.last_chunk::<SEALED_OTHER>()) {
             (None, _) => self.uuid.sum64(stored),

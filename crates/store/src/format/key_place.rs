@@ -68,7 +68,7 @@ pub(crate) fn guard(head: &[u8], header: &Header, key: Option<&Key>) -> Result<G
         a => (b, a),
     };
     let mut found = Error::damaged("key block", KEY_OFFSETS[0], "both copies are unreadable");
-    for (_, block) in [second, first].into_iter().flatten().rev() {
+    for (_, block) in [first, second].into_iter().flatten() {
         match block.open(key, &uuid.0) {
             Ok(data) => return Ok(Guard::keys(uuid, Keys::new(&data, &uuid.0)?)),
             Err(litepack_cipher::Error::NotAuthentic) => {

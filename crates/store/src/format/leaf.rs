@@ -27,7 +27,7 @@ pub struct Entry {
     pub len: u32,
     /// 32-bit checksum of the stored bytes; if they are sealed, what stands for their nonce.
     pub sum: u32,
-    /// What they were sealed with.
+    /// The nonce that they were sealed with.
     pub nonce: Nonce,
     /// How the bytes decode.
     pub storage: Encoding,
@@ -44,7 +44,7 @@ pub struct Extent {
     pub len: u32,
     /// 32-bit checksum of the stored bytes; if they are sealed, what stands for their nonce.
     pub sum: u32,
-    /// What they were sealed with.
+    /// The nonce that they were sealed with.
     pub nonce: Nonce,
     /// How the bytes decode.
     pub storage: Encoding,
