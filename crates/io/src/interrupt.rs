@@ -12,6 +12,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::io;
+use std::mem::{ManuallyDrop, needs_drop};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -78,8 +79,13 @@ struct Listener {
     heard: Cell<bool>,
 }
 
+/// Not dropped when a thread ends, where it is empty anyway: [`with`] puts back what was there. A variable of a thread
+/// that is dropped takes memory when it is used first, and the C library ends the process when there is none.
+type Slot = ManuallyDrop<RefCell<Option<Rc<Listener>>>>;
+const _: () = assert!(!needs_drop::<Slot>());
+
 thread_local! {
-    static LISTENER: RefCell<Option<Rc<Listener>>> = const { RefCell::new(None) };
+    static LISTENER: Slot = const { ManuallyDrop::new(RefCell::new(None)) };
 }
 
 /// Does work that ends soon after `ask` has said that it should.
