@@ -290,7 +290,7 @@ impl Maintenance {
                 } else {
                     self.plan.lay_prefetch(store)?;
                     store.flush()?;
-                    store.cut()?;
+                    store.give_back();
                 }
                 store.flush_both_slots()?;
                 Stage::Done

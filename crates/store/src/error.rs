@@ -10,6 +10,9 @@ use crate::format::offset::FileOffset;
 /// Result of a store operation.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
+/// What damage of a page is of, until the one who reads it says which page it is.
+pub(crate) const SOME_PAGE: &str = "page";
+
 /// A failed store operation. The last commit stays intact after every one of them.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

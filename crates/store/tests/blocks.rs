@@ -152,3 +152,52 @@ fn the_file_does_not_grow_by_that() {
         assert!(most < first + first * 7 / 10, "{work:?}: {found:?}");
     }
 }
+
+/// A disk that is full, and a file with small holes everywhere. A small commit would rather make the file longer, to
+/// write few blocks: it fails once, and goes into the holes from then on.
+#[test]
+fn on_a_full_disk_small_commits_use_the_holes() {
+    let disk = MemoryStorage::default();
+    let limit = Cell::new(u64::MAX);
+    let watched = Watched::new(&disk, |call| match call {
+        Call::Write { offset, len } if offset + len as u64 > limit.get() => {
+            Err(std::io::ErrorKind::StorageFull.into())
+        }
+        _ => Ok(()),
+    });
+    let options = Options {
+        cache: Arc::new(Cache::new(16 << 20)),
+        file: FileId::unique(),
+        ..Options::default()
+    };
+    let mut store = Store::open(watched, options).unwrap();
+    let mut rng = SplitMix64::new(11);
+    for number in 0..PAGES {
+        store.write(number * PAGE, &page(&mut rng, 500)).unwrap();
+    }
+    store.flush().unwrap();
+    // Each fiftieth page leaves a hole, which is less than commits may leave free before they go behind the end.
+    for number in (0..PAGES).step_by(50) {
+        store.write(number * PAGE, &[0; PAGE as usize]).unwrap();
+    }
+    for _ in 0..3 {
+        store.write(PAGE, &page(&mut rng, 500)).unwrap();
+        store.flush().unwrap();
+    }
+    limit.set(disk.snapshot().len() as u64);
+    let mut failed = 0;
+    for commit in 0..200 {
+        let mut write = |number: u64, len| {
+            let page = page(&mut rng, len);
+            store.write(number * PAGE, &page)
+        };
+        let written = write(2 + commit % 15, 500).and_then(|()| write(30 + commit % 7, 300));
+        let done = written
+            .and_then(|()| store.commit())
+            .and_then(|()| store.flush());
+        failed += u32::from(done.is_err());
+    }
+    assert!(failed <= 1, "{failed} of 200 commits failed");
+    let report = store.check(&mut |_| Ok(())).unwrap();
+    assert_eq!((report.damage, report.lost_bytes), (vec![], 0));
+}

@@ -109,7 +109,7 @@ impl Plan {
             let stored = match source.reference(*at) {
                 Some(Reference::Own { len }) => Some(len),
                 // Maintenance stores it alone.
-                Some(Reference::Private { len, former }) => Some(len + former),
+                Some(Reference::Private { len, former }) => Some(len.saturating_add(former)),
                 Some(Reference::Zero) | None => None,
                 // Maintenance leaves it as it is.
                 Some(_) => continue,

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use litepack_cipher::{Keys, MAC_LEN, Nonce, Session, TAG_LEN};
 use litepack_codec::Codec;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, SOME_PAGE};
 use crate::format::layout::FileUuid;
 use crate::format::leaf::Extent;
 use crate::format::nonces::sum_of;
@@ -35,7 +35,7 @@ impl Kind {
     /// Its name in messages.
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Kind::Unit => "page",
+            Kind::Unit => SOME_PAGE,
             Kind::Node => "page map node",
             Kind::Catalog => "catalog",
             Kind::Dictionary => "dictionary",

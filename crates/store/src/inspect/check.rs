@@ -67,17 +67,22 @@ impl<R: ReadAt> Snapshot<R> {
         let CheckCounts {
             units,
             bytes,
+            differences,
             names,
         } = found;
         if walk.damage.is_empty() {
             // Without damage only: parts that could not be read may have had the names.
             names.wrong().for_each(|damage| walk.add(damage));
-            let counts = (record.stored_units, record.stored_bytes, record.item_count);
-            if (units, bytes, names.len()) != counts {
+            let of_record = (
+                (record.stored_units, record.stored_bytes),
+                (record.difference_bytes, record.item_count),
+            );
+            if ((units, bytes), (differences, names.len())) != of_record {
                 let why = format!(
-                    "counts {} units and {} items, there are {units} and {}",
+                    "counts {} units, {} items and {} bytes of differences, there are {units}, {} and {differences}",
                     record.stored_units,
                     record.item_count,
+                    record.difference_bytes,
                     names.len()
                 );
                 walk.add(Damage {
@@ -109,6 +114,8 @@ struct CheckCounts {
     units: u64,
     /// Stored bytes of units and items.
     bytes: u64,
+    /// Bytes of private differences.
+    differences: u64,
     names: NameCount,
 }
 
@@ -179,6 +186,7 @@ impl<R: ReadAt> Snapshot<R> {
                     }
                     found.units += 1;
                     found.bytes += entry.stored_len();
+                    found.differences += entry.difference_len();
                 }
                 progress(found.units)
             },

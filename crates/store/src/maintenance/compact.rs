@@ -95,7 +95,8 @@ impl<D: Storage> Store<D> {
         // The end of the file is free now; this commit gives it back.
         self.begin()?.suspend();
         self.commit_and_flush()?;
-        self.cut()
+        self.give_back();
+        Ok(())
     }
 
     /// To be called when the whole database was rewritten: makes it durable, gives free space back, and overwrites the
@@ -142,7 +143,7 @@ impl<D: Storage> Store<D> {
             }
             self.try_compact()?;
         }
-        self.cut()?;
+        self.give_back();
         self.erase_all()
     }
 

@@ -180,7 +180,8 @@ impl<D: Storage> Store<D> {
             Ok(())
         })?;
         self.flush()?;
-        self.cut()
+        self.give_back();
+        Ok(())
     }
 }
 

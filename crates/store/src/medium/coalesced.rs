@@ -6,7 +6,7 @@
 
 use litepack_io::storage::ReadAt;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, SOME_PAGE};
 use crate::format::leaf::Extent;
 use crate::format::offset::FileOffset;
 use crate::medium::verified::{MISMATCH, Medium};
@@ -40,7 +40,11 @@ impl CoalescedReads {
         extent: &Extent,
     ) -> Result<&'a [u8]> {
         if extent.len > medium.unit_max() {
-            return Err(Error::damaged("page", extent.offset, "implausible length"));
+            return Err(Error::damaged(
+                SOME_PAGE,
+                extent.offset,
+                "implausible length",
+            ));
         }
         let len = extent.len as usize;
         let guard = &medium.guard;
@@ -75,9 +79,9 @@ impl CoalescedReads {
         // Whatever was wrong with what follows, it is this extent alone that was asked for.
         if !is_right {
             litepack_io::memory::resize(&mut self.bytes, len)?;
-            medium.fill(&mut self.bytes, extent.offset, "page")?;
+            medium.fill(&mut self.bytes, extent.offset, SOME_PAGE)?;
             if !guard.open_unit(&self.bytes, extent, opened)? {
-                return Err(Error::damaged("page", extent.offset, MISMATCH));
+                return Err(Error::damaged(SOME_PAGE, extent.offset, MISMATCH));
             }
         }
         Ok(guard.opened(&self.bytes[..len], opened))

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use litepack_io::storage::ReadAt;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, SOME_PAGE};
 use crate::format::guard::{Guard, Kind};
 use crate::format::layout::{METADATA_MAX, Pointer, UNIT_MAX};
 use crate::format::leaf::Extent;
@@ -109,10 +109,14 @@ impl<D: ReadAt> Medium<D> {
     /// The stored bytes of a unit or an item, verified, into `stored`.
     pub(crate) fn stored_unit(&self, extent: &Extent, stored: &mut Vec<u8>) -> Result<()> {
         if extent.len > self.unit_max() {
-            return Err(Error::damaged("page", extent.offset, "implausible length"));
+            return Err(Error::damaged(
+                SOME_PAGE,
+                extent.offset,
+                "implausible length",
+            ));
         }
         litepack_io::memory::resize(stored, extent.len as usize)?;
-        self.fill(stored, extent.offset, "page")?;
+        self.fill(stored, extent.offset, SOME_PAGE)?;
         match self.guard.open_unit(stored, extent, &mut Vec::new())? {
             true => Ok(()),
             false => Err(mismatch(Kind::Unit, extent.offset)),

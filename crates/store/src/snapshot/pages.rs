@@ -3,7 +3,7 @@
 use litepack_io::scans::Scans;
 use litepack_io::storage::ReadAt;
 
-use crate::error::{Damage, Error, Result};
+use crate::error::{Damage, Error, Result, SOME_PAGE};
 use crate::format::leaf::Entry;
 use crate::format::node::Node;
 use crate::format::unit::Unit;
@@ -229,7 +229,7 @@ impl<R: ReadAt> PageReader<R> {
         }
         let decoded = self.decode(image, &entry.extent(), page);
         decoded.map_err(|error| match error {
-            Error::Damaged(damage) if damage.what == "page" => Error::Damaged(Damage {
+            Error::Damaged(damage) if damage.what == SOME_PAGE => Error::Damaged(Damage {
                 what: image.name_of(unit),
                 ..damage
             }),

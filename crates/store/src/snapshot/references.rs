@@ -8,7 +8,7 @@ use litepack_codec::{DecodeError, DictId};
 use litepack_io::memory::OutOfMemory;
 use litepack_io::storage::ReadAt;
 
-use crate::error::{Damage, Error, Result};
+use crate::error::{Damage, Error, Result, SOME_PAGE};
 use crate::format::basis::{BASES_MAX, Basis, Item, ItemNumber};
 use crate::format::leaf::{Entry, Extent};
 use crate::format::unit::Unit;
@@ -257,18 +257,25 @@ impl<R: ReadAt> PageReader<R> {
 fn undecoded(error: DecodeError, extent: &Extent) -> Error {
     match error {
         DecodeError::OutOfMemory => OutOfMemory.into(),
-        error => Error::damaged("page", extent.offset, error.to_string()),
+        error => Error::damaged(SOME_PAGE, extent.offset, error.to_string()),
     }
 }
 
-/// Damage of something that a page needs: it names both.
+/// Damage of something that a page needs: it names both. And what that needs in turn, such as a dictionary.
 fn of_page(error: Error, page: String, needed: &str) -> Error {
     match error {
-        Error::Damaged(damage) => Error::Damaged(Damage {
-            what: page,
-            offset: damage.offset,
-            why: format!("{needed}: {}", damage.why),
-        }),
+        Error::Damaged(damage) => {
+            let why = if damage.what == SOME_PAGE {
+                damage.why
+            } else {
+                format!("{}: {}", damage.what, damage.why)
+            };
+            Error::Damaged(Damage {
+                what: page,
+                offset: damage.offset,
+                why: format!("{needed}: {why}"),
+            })
+        }
         error => error,
     }
 }

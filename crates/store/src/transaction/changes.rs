@@ -6,7 +6,8 @@ use litepack_codec::{DictId, Level};
 use litepack_io::fixed;
 use litepack_io::storage::Storage;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::format::basis::Basis;
 use crate::format::catalog::Catalog;
 use crate::format::guard::{Kind, Sealer};
 use crate::format::layout::Pointer;
@@ -134,7 +135,10 @@ impl<D: Storage> Store<D> {
                 load_space(&self.snapshot, &commit.record)?
             }
         };
-        space.set_may_grow(!self.writer.compaction.is_running && !self.writer.rewriting);
+        let writer = &self.writer;
+        space.set_may_grow(
+            !(writer.compaction.is_running || writer.rewriting || writer.could_not_grow),
+        );
         Ok(Changes {
             image: self.snapshot.image().clone(),
             space,
@@ -165,6 +169,15 @@ impl<D: Storage> Transaction<'_, D> {
     /// Leaves the transaction running, without this borrow of the handle: [`Store::begin`] goes on with it.
     pub fn suspend(self) {
         self.store.suspended = Some(self.changes);
+    }
+
+    /// Drops all changes after an error: the last commit is current again.
+    pub(super) fn fail(self, error: &Error) {
+        let was_to_grow = self.changes.space.end() > self.changes.last.record.end;
+        if was_to_grow && matches!(error, Error::Io(_)) {
+            self.store.writer.could_not_grow = true;
+        }
+        self.rollback();
     }
 
     /// Drops all changes: the last commit is current again.
@@ -324,6 +337,14 @@ impl<D: Storage> Transaction<'_, D> {
         let former = self.set_entry(unit, entry)?;
         let pages = self.store.snapshot.pages();
         let (cache, spare) = (&pages.medium.cache, &mut pages.tools.spare);
+        if let Basis::Former(_) = entry.basis {
+            // Other pages were once stored where it and its base are now.
+            let source = self.changes.image.source(unit, &entry, &pages.medium)?;
+            for base in source.bases() {
+                cache.forget(&base.source(0), room.len());
+            }
+            cache.forget(&source, room.len());
+        }
         cache.move_page(unit, &former, &entry, room, spare);
         Ok(())
     }

@@ -51,7 +51,7 @@ impl<D: Storage> Transaction<'_, D> {
         let record = match self.publish() {
             Ok(record) => record,
             Err(error) => {
-                self.rollback();
+                self.fail(&error);
                 return Err(error);
             }
         };
@@ -59,6 +59,9 @@ impl<D: Storage> Transaction<'_, D> {
         let mut image = changes.image;
         image.catalog.is_written();
         let (last, slot) = (changes.last, slot_after(&changes.last));
+        if record.end > last.record.end {
+            store.writer.could_not_grow = false;
+        }
         let commit = Commit {
             record,
             slot,

@@ -321,6 +321,42 @@ fn what_was_known_of_a_place_is_not_taken_for_the_difference_there() {
     assert!(read(&mut store, 7) == changed(7, 1));
 }
 
+/// The difference, or what it is the difference to.
+#[test]
+fn what_was_known_of_a_place_is_not_taken_for_what_is_moved_there() {
+    for moves_former in [false, true] {
+        let disk = MemoryStorage::default();
+        let mut store = file(&disk);
+        write(&mut store, 7, &changed(7, 1));
+        store.flush().unwrap();
+        store
+            .step(|transaction| {
+                let entry = transaction.entry(Unit(7))?;
+                let extent = match entry.basis {
+                    Basis::Former(former) if moves_former => former,
+                    _ => entry.extent(),
+                };
+                let offset = transaction.space().alloc(extent.len.into())?;
+                let moved = entry.moved(&extent, offset);
+                let medium = transaction.medium();
+                let source = transaction.image().source(Unit(7), &moved, medium)?;
+                let former = source.bases().next().expect("a former extent").source(0);
+                for source in [source, former] {
+                    let spare = &mut Spare::default();
+                    medium.cache.put_page(Unit(7), &source, &page(9, 9), spare);
+                }
+                transaction.move_extent(TreeKind::Map, Unit(7), entry, &extent, offset)?;
+                Ok(())
+            })
+            .unwrap();
+        store.flush().unwrap();
+        assert!(read(&mut store, 7) == changed(7, 1));
+        write(&mut store, 7, &changed(7, 2));
+        store.flush().unwrap();
+        assert!(read(&mut open(&disk), 7) == changed(7, 2));
+    }
+}
+
 /// The units are compared when the buffer is large enough for workers, and again what is written again.
 #[test]
 fn what_is_written_again_in_a_transaction_is_stored_as_it_was_last() {
@@ -415,6 +451,41 @@ fn writing_a_unit_that_cannot_be_read_heals_it() {
         assert!(read(&mut store, 7) == changed(7, 2));
         assert_eq!(differences(&mut store), 0);
     }
+}
+
+#[test]
+fn a_check_counts_what_differences_take() {
+    let disk = MemoryStorage::default();
+    let mut store = file(&disk);
+    write(&mut store, 7, &changed(7, 1));
+    store.commit().unwrap();
+    assert!(store.check(&mut |_| Ok(())).unwrap().is_ok());
+    store
+        .step(|transaction| {
+            transaction.changes.stored.differences += 1;
+            Ok(())
+        })
+        .unwrap();
+    store.commit().unwrap();
+    let damage = store.check(&mut |_| Ok(())).unwrap().damage;
+    let whys: Vec<_> = damage.iter().map(|damage| &damage.what).collect();
+    assert_eq!(whys, ["commit record"]);
+}
+
+/// The cache still has the page as it was before the damage.
+#[test]
+fn a_unit_does_not_become_a_difference_to_what_is_damaged_in_the_file_alone() {
+    let disk = MemoryStorage::default();
+    let mut store = file(&disk);
+    let extent = store.entry(Unit(7)).unwrap().extent();
+    assert!(read(&mut store, 7) == page(7, 0));
+    disk.write_at(&[0xaa; 3], extent.offset.0 + 3).unwrap();
+    assert!(read(&mut store, 7) == page(7, 0), "it is in the cache");
+    write(&mut store, 7, &changed(7, 1));
+    store.flush().unwrap();
+    let mut store = open(&disk);
+    assert!(read(&mut store, 7) == changed(7, 1));
+    assert_eq!(differences(&mut store), 0);
 }
 
 /// While deleted content is to be erased with the commit, what a page was is not kept, be it a difference or not.

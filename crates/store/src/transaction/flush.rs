@@ -150,23 +150,26 @@ impl<D: Storage> Store<D> {
         Ok(())
     }
 
-    /// Cuts off what lies behind the end of the newest commit, which is durable. A failure is tried again after the next
-    /// flush: the commit is safe already and must not be reported as failed.
+    /// Cuts off what lies behind the end of the newest commit, which is durable, if it is much.
     fn trim(&mut self) {
         if let Some(Commit { record, .. }) = self.snapshot.commit() {
             let slack = record.end.0 / 16 + TRIM_SLACK;
             let len = self.disk().len();
             if len.is_ok_and(|len| len > record.end.0 + slack) {
-                let _ = self.cut();
+                self.give_back();
             }
         }
     }
 
-    /// Gives the file system what lies behind the end of a durable commit. The caller keeps others from committing.
-    ///
+    /// Gives the file system what lies behind the end of a durable commit. The caller keeps others from committing. A
+    /// failure is none of the commit, which is safe already: a later flush tries again.
+    pub fn give_back(&mut self) {
+        let _ = self.cut();
+    }
+
     /// # Errors
-    /// When the medium fails; the commit stays.
-    pub fn cut(&mut self) -> Result<()> {
+    /// When the medium fails.
+    fn cut(&mut self) -> Result<()> {
         if let Some(commit) = self.snapshot.durable_commit()
             && self.disk().len()? > commit.record.end.0
         {

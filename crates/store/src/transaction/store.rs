@@ -75,9 +75,9 @@ impl<D: Storage> Store<D> {
     ) -> Result<T> {
         let mut transaction = self.begin()?;
         let result = step(&mut transaction);
-        match result {
+        match &result {
             Ok(_) => transaction.suspend(),
-            Err(_) => transaction.rollback(),
+            Err(error) => transaction.fail(error),
         }
         result
     }

@@ -36,6 +36,9 @@ pub(crate) struct Writer {
     pub(super) eraser: Eraser,
     /// The whole database is being rewritten.
     pub(super) rewriting: bool,
+    /// A commit failed that was to make the file longer: later ones do so only where nothing else has room, until one
+    /// succeeds.
+    pub(super) could_not_grow: bool,
     pub(crate) compaction: Compaction,
 }
 
@@ -65,6 +68,7 @@ impl Writer {
             training_due_at: 0,
             eraser: Eraser::default(),
             rewriting: false,
+            could_not_grow: false,
             compaction: Compaction::default(),
         }
     }
