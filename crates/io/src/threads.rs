@@ -146,7 +146,7 @@ mod tests {
             thread.spawn(move || {
                 running.say();
                 asked.recv_timeout(LONG).unwrap();
-                drop(held.recv_timeout(LONG));
+                let _ = held.recv_timeout(LONG);
             })
         });
         ask.send(()).unwrap();
