@@ -3,6 +3,7 @@
 use super::arena::Arena;
 use super::bytes::{Bits, Malformed, Reader, Result, Span, put_bits, put_number};
 use super::record::{self, Field, NULL, REAL, REAL_SERIAL, Values};
+use super::repeated::{self, Repeated};
 use super::undo::Buffers;
 use super::{decimals, ints, json, strings};
 
@@ -22,6 +23,8 @@ mod kind {
     pub(super) const JSONB: u8 = 7;
     /// Reals and integers, as the integers of their last digit.
     pub(super) const DECIMALS: u8 = 8;
+    /// Each different value once, as integers, reals, decimals or mixed, and which one each is.
+    pub(super) const REPEATED: u8 = 9;
     /// Flag: a bit for each row says whether its value is NULL.
     pub(super) const SOME_NULL: u8 = 0x10;
 }
@@ -70,7 +73,7 @@ impl Texts {
 /// Appends the column `fields`, pieces of `page`; their number is known to the reader.
 #[expect(
     clippy::indexing_slicing,
-    reason = "`out` has the tag from the beginning, and a field whose serial type is that of a real has eight bytes"
+    reason = "`out` has the tag from the beginning"
 )]
 pub(crate) fn encode(page: &[u8], fields: &[Field], work: &mut ColumnWork, out: &mut Vec<u8>) {
     let ColumnWork {
@@ -95,31 +98,9 @@ pub(crate) fn encode(page: &[u8], fields: &[Field], work: &mut ColumnWork, out: 
         put_bits(fields.iter().map(|field| field.serial == NULL), out);
         values = some;
     }
-    integers.clear();
-    let integer = |value: &Field| record::integer_of(value.serial, value.span, page);
-    let shortest = |value: &Field| {
-        record::is_integer(value.serial) && {
-            let integer = integer(value);
-            integers.push(integer);
-            u64::from(record::serial_of(integer).0) == value.serial
-        }
-    };
-    if values.iter().all(shortest) {
-        ints::encode(integers, out);
-        out[tag] = kind::INTEGERS | nulls;
-        return;
-    }
     spans.clear();
     spans.extend(values.iter().map(|value| value.span));
-    let number = |value: &Field| value.serial == REAL || record::is_integer(value.serial);
-    let kind = if values.iter().all(number) && decimals::encode(page, values, integers, out) {
-        kind::DECIMALS
-    } else if values.iter().all(|value| value.serial == REAL) {
-        for plane in 0..REAL_LEN {
-            out.extend(spans.iter().map(|span| span.of(page)[plane]));
-        }
-        kind::REALS
-    } else if values.iter().all(|value| record::is_text(value.serial)) {
+    let kind = if values.iter().all(|value| record::is_text(value.serial)) {
         if looks_like_json(page, spans) && json::encode(page, spans, strings, json, out) {
             kind::JSON
         } else {
@@ -134,19 +115,93 @@ pub(crate) fn encode(page: &[u8], fields: &[Field], work: &mut ColumnWork, out: 
             kind::BLOBS
         }
     } else {
-        for value in values {
-            put_number(out, value.serial);
+        let start = out.len();
+        let kind = put_others(page, values, integers, out);
+        // A byte says which value it is.
+        let long = out.len() - start >= 2 * values.len();
+        let found = long && strings.repeated.find(page, spans);
+        // Eight bytes each are more than the matches that zstd needs.
+        let gains = matches!(kind, kind::REALS | kind::MIXED) || strings.repeated.come_again();
+        if found && gains && put_repeated(page, values, &strings.repeated, integers, start, out) {
+            kind::REPEATED
+        } else {
+            kind
         }
-        let of = |test: fn(u64) -> bool| values.iter().filter(move |value| test(value.serial));
-        integers.clear();
-        integers.extend(of(record::is_integer).map(integer));
-        ints::encode(integers, out);
-        for value in of(|serial| !record::is_integer(serial)) {
-            out.extend_from_slice(value.span.of(page));
-        }
-        kind::MIXED
     };
     out[tag] = kind | nulls;
+}
+
+/// Appends values that are not all texts or all blobs, and says as what kind.
+#[expect(
+    clippy::indexing_slicing,
+    reason = "a field whose serial type is that of a real has eight bytes"
+)]
+fn put_others(page: &[u8], values: &[Field], integers: &mut Vec<i64>, out: &mut Vec<u8>) -> u8 {
+    integers.clear();
+    let integer = |value: &Field| record::integer_of(value.serial, value.span, page);
+    let shortest = |value: &Field| {
+        record::is_integer(value.serial) && {
+            let integer = integer(value);
+            integers.push(integer);
+            u64::from(record::serial_of(integer).0) == value.serial
+        }
+    };
+    if values.iter().all(shortest) {
+        ints::encode(integers, out);
+        return kind::INTEGERS;
+    }
+    let number = |value: &Field| value.serial == REAL || record::is_integer(value.serial);
+    if values.iter().all(number) && decimals::encode(page, values, integers, out) {
+        return kind::DECIMALS;
+    }
+    if values.iter().all(|value| value.serial == REAL) {
+        for plane in 0..REAL_LEN {
+            out.extend(values.iter().map(|value| value.span.of(page)[plane]));
+        }
+        return kind::REALS;
+    }
+    for value in values {
+        put_number(out, value.serial);
+    }
+    let of = |test: fn(u64) -> bool| values.iter().filter(move |value| test(value.serial));
+    integers.clear();
+    integers.extend(of(record::is_integer).map(integer));
+    ints::encode(integers, out);
+    for value in of(|serial| !record::is_integer(serial)) {
+        out.extend_from_slice(value.span.of(page));
+    }
+    kind::MIXED
+}
+
+/// Puts each different one of such values once, from `start` on, as they were found to repeat; false, with nothing done,
+/// if equal bytes are different values.
+#[expect(
+    clippy::indexing_slicing,
+    reason = "`out` has the tag of the different values, and each value is one of them"
+)]
+fn put_repeated(
+    page: &[u8],
+    values: &[Field],
+    repeated: &Repeated,
+    integers: &mut Vec<i64>,
+    start: usize,
+    out: &mut Vec<u8>,
+) -> bool {
+    let mut different = vec![None; repeated.different.len()];
+    for (value, which) in values.iter().zip(&repeated.which) {
+        let first = different[usize::from(*which)].get_or_insert(*value);
+        if first.serial != value.serial {
+            return false;
+        }
+    }
+    let different: Vec<Field> = different.into_iter().flatten().collect();
+    out.truncate(start);
+    put_number(out, different.len() as u64);
+    let tag = out.len();
+    out.push(kind::NONE);
+    out[tag] = put_others(page, &different, integers, out);
+    out.extend_from_slice(&repeated.which);
+    true
 }
 
 fn looks_like_json(page: &[u8], texts: &[Span]) -> bool {
@@ -174,13 +229,6 @@ pub(crate) fn decode(
     let some = count - nulls.set;
     match tag & !kind::SOME_NULL {
         kind::NONE => values.push_nulls(some),
-        kind::INTEGERS => {
-            integers.clear();
-            ints::decode(input, some, integers)?;
-            put_integers(integers, arena, values)?;
-        }
-        kind::REALS => take_reals(input, some, arena, values)?,
-        kind::DECIMALS => decimals::decode(input, some, arena, integers, values)?,
         kind::TEXTS => {
             strings::decode(input, some, arena, &mut values.pieces, strings)?;
             put_serials(13, values);
@@ -204,8 +252,8 @@ pub(crate) fn decode(
             }
             put_serials(12, values);
         }
-        kind::MIXED => take_mixed(input, some, arena, integers, values)?,
-        _ => return Err(Malformed),
+        kind::REPEATED => take_repeated(input, some, arena, integers, values)?,
+        kind => take_others(input, kind, some, arena, integers, values)?,
     }
     if nulls.set > 0 {
         values.spread(first, count, |index| !nulls.has(index));
@@ -259,6 +307,58 @@ fn take_reals(
         values.push(REAL_SERIAL, Span::new(start, start + REAL_LEN));
         start += REAL_LEN;
     }
+    Ok(())
+}
+
+/// Appends values of the kinds that are not of texts or blobs alone.
+#[inline]
+fn take_others(
+    input: &mut Reader<'_>,
+    kind: u8,
+    count: usize,
+    arena: &mut Arena,
+    integers: &mut Vec<i64>,
+    values: &mut Values,
+) -> Result<()> {
+    match kind {
+        kind::INTEGERS => {
+            integers.clear();
+            ints::decode(input, count, integers)?;
+            put_integers(integers, arena, values)
+        }
+        kind::REALS => take_reals(input, count, arena, values),
+        kind::DECIMALS => decimals::decode(input, count, arena, integers, values),
+        kind::MIXED => take_mixed(input, count, arena, integers, values),
+        _ => Err(Malformed),
+    }
+}
+
+#[inline(never)]
+fn take_repeated(
+    input: &mut Reader<'_>,
+    count: usize,
+    arena: &mut Arena,
+    integers: &mut Vec<i64>,
+    values: &mut Values,
+) -> Result<()> {
+    let first = values.len();
+    let different = input.count(repeated::MOST)?;
+    let kind = input.byte()?;
+    take_others(input, kind, different, arena, integers, values)?;
+    let found = first..values.len();
+    for which in input.take(count)? {
+        let at = first + usize::from(*which);
+        if !found.contains(&at) {
+            return Err(Malformed);
+        }
+        let value = (values.serials.get(at), values.pieces.get(at));
+        let (Some(serial), Some(piece)) = value else {
+            return Err(Malformed);
+        };
+        values.push(*serial, *piece);
+    }
+    values.serials.drain(found.clone());
+    values.pieces.drain(found);
     Ok(())
 }
 

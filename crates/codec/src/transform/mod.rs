@@ -8,6 +8,7 @@
 //! column.rs   one column of the records           bytes.rs    reading and writing streams
 //! ints.rs  strings.rs  pattern.rs  json.rs        the coders columns go to
 //! decimals.rs  dates.rs                           numbers and texts as integers
+//! repeated.rs                                     values that come again
 //! several.rs  several pages in one stream
 //! undo.rs     decoding                            arena.rs  digits.rs    its buffers and digits
 //! parts.rs    the coders on their own, for measurements
@@ -30,6 +31,7 @@ mod page_test;
 pub mod parts;
 mod pattern;
 mod record;
+mod repeated;
 mod several;
 #[cfg(test)]
 mod several_test;

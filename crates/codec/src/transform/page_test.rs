@@ -341,8 +341,114 @@ fn streams_are_as_documented() {
     assert_eq!(stream, expected);
 }
 
+#[test]
+fn a_value_that_is_none_of_the_different_ones_is_refused() {
+    let rows: Vec<_> = (0..18_i64)
+        .map(|i| {
+            (
+                1 + i,
+                vec![Sql::Real([1.0 / 3.0, 1.0 / 7.0][i as usize % 2])],
+            )
+        })
+        .collect();
+    let (mut stream, mut back) = (Vec::new(), vec![0; LEN]);
+    let page = build(PageKind::TableLeaf, &rows, false);
+    assert!(encode(&page, &mut PageWork::default(), &mut stream));
+    assert_eq!(stream[8..11], [9, 2, 2]);
+    let mut decode = |stream: &[u8]| Undo::default().decode(stream, &mut back);
+    assert_eq!(decode(&stream), Ok(()));
+    let last = stream.len() - 1;
+    // Another one than there is, none, fewer, of texts, of different ones again, with NULLs.
+    for (at, byte) in [
+        (last, 2),
+        (last, 255),
+        (9, 0),
+        (9, 1),
+        (10, 3),
+        (10, 9),
+        (10, 18),
+    ] {
+        let mut bad = stream.clone();
+        bad[at] = byte;
+        assert_eq!(decode(&bad), Err(Malformed), "{at}: {byte}");
+    }
+    let more = [&stream[..9], &[0x81, 2], &stream[10..]].concat();
+    assert_eq!(decode(&more), Err(Malformed));
+    assert_eq!(decode(&stream[..last]), Err(Malformed));
+}
+
+/// The layout of few different values, byte by byte.
+#[test]
+fn streams_of_values_that_come_again_are_as_documented() {
+    let text = |text: &str| Sql::Text(text.into());
+    let rows: Vec<_> = (0..18_i64)
+        .map(|i| {
+            let speed = [2.0 / 3.0, 4.0 / 3.0, 0.0][i as usize % 3];
+            let speed = match speed {
+                0.0 => Sql::Integer(0),
+                speed => Sql::Real(speed),
+            };
+            let share = Sql::Real([1.0 / 3.0, 1.0 / 7.0][i as usize % 2]);
+            let method = text(["POST", "GET"][i as usize % 2]);
+            let price = Sql::Integer([70_000, 5][i as usize % 2]);
+            (1 + i, vec![method, speed, share, price])
+        })
+        .collect();
+    let expected = [
+        b"\x0d\x12\x00".as_slice(),
+        &[16, 2, 2], // rowids, as differences
+        &[0, 8],
+        b"\x03\x03\x02\0GET\0POST\0", // texts: two different ones
+        &[1, 0].repeat(9),
+        &[9, 3, 6, 8, 7, 7, 0, 0], // three different values, mixed: a zero and two reals
+        &[0x3f, 0xe5, 0x55, 0x55, 0x55, 0x55, 0x55, 0x55],
+        &[0x3f, 0xf5, 0x55, 0x55, 0x55, 0x55, 0x55, 0x55],
+        &[1, 2, 0].repeat(6),
+        &[9, 2, 2, 0x3f, 0x3f, 0xc2, 0xd5], // two different reals, by plane
+        &[0x49, 0x55, 0x24, 0x55, 0x92, 0x55],
+        &[0x49, 0x55, 0x24, 0x55, 0x92, 0x55],
+        &[1, 0].repeat(9),
+        &[9, 2, 1, 3, 10, 0x6b, 0, 0x11, 0, 1, 0], // two different integers: three bytes above 5
+        &[0, 1].repeat(9),
+    ];
+    let mut stream = Vec::new();
+    assert!(encode(
+        &build(PageKind::TableLeaf, &rows, false),
+        &mut PageWork::default(),
+        &mut stream
+    ));
+    assert_eq!(stream, expected.concat());
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn pages_of_values_alike_come_back(
+        texts in proptest::collection::vec("[ab]{0,2}[0-9a-f]{8}(-[0-9a-f]{4})?|[a-c]{1,12}", 1..60),
+        few in 1_usize..9,
+        (which, order) in (proptest::collection::vec(0_usize..8, 40..80), any::<bool>()),
+        kind in kinds(),
+    ) {
+        let mut rows: Vec<Vec<Sql>> = Vec::new();
+        for (row, which) in which.iter().enumerate() {
+            let number = which % few;
+            let real = if number == 3 { Sql::Integer(0) } else { Sql::Real(number as f64 / 7.0) };
+            rows.push(vec![
+                Sql::Text(texts[row % texts.len()].clone()),
+                Sql::Integer(1 << (9 * number)),
+                Sql::Real(1e5 / (1 << number) as f64),
+                real,
+                Sql::Text(texts[number % texts.len()].clone()),
+                Sql::Blob(texts[row % texts.len()].clone().into_bytes()),
+            ]);
+        }
+        if order {
+            rows.sort_by_key(|row| format!("{row:?}"));
+        }
+        let rows: Vec<_> = (1..).zip(rows).collect();
+        prop_assert!(there_and_back(&build(kind, &rows, false)).is_some());
+    }
 
     #[test]
     fn pages_come_back(

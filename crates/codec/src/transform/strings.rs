@@ -1,9 +1,10 @@
-//! A column of strings: one after another, or as a pattern and what differs.
+//! A column of strings: one after another, or as a pattern and what differs, or in one of the ways of the files beside
+//! this one.
 
 use super::arena::Arena;
-use super::bytes::{Malformed, Reader, Result, Span};
-use super::ints;
-use super::pattern;
+use super::bytes::{Malformed, Reader, Result, Span, put_number};
+use super::repeated::{self, Repeated};
+use super::{ints, pattern};
 
 /// Ends a string; strings that contain it are written with their lengths.
 const END: u8 = 0;
@@ -12,6 +13,8 @@ mod layout {
     pub(super) const ENDED: u8 = 0;
     pub(super) const COUNTED: u8 = 1;
     pub(super) const PATTERN: u8 = 2;
+    /// Each different string once, in one of the other layouts, and which one each is.
+    pub(super) const REPEATED: u8 = 3;
 }
 
 /// Scratch memory of encoding, reused for every page.
@@ -19,6 +22,7 @@ mod layout {
 pub(crate) struct StringsWork {
     sizes: Vec<i64>,
     pattern: pattern::PatternWork,
+    pub(crate) repeated: Repeated,
 }
 
 /// Appends the strings `values` of `source`; their number is known to the reader.
@@ -26,11 +30,65 @@ pub(crate) fn encode(source: &[u8], values: &[Span], work: &mut StringsWork, out
     if values.is_empty() {
         return;
     }
-    if work.pattern.find(source, values) {
-        out.push(layout::PATTERN);
-        work.pattern.put(out);
+    let start = out.len();
+    let has_pattern = put_pattern(source, values, work, out);
+    if put_repeated(source, values, has_pattern.then_some(start), work, out) || has_pattern {
         return;
     }
+    put_ended(source, values, work, out);
+}
+
+fn put_pattern(source: &[u8], values: &[Span], work: &mut StringsWork, out: &mut Vec<u8>) -> bool {
+    let found = work.pattern.find(source, values);
+    if found {
+        out.push(layout::PATTERN);
+        work.pattern.put(out);
+    }
+    found
+}
+
+/// Appends each different string once, if there are few and that gains something; instead of the pattern of all, which
+/// begins at a place in `out`, if they have one.
+fn put_repeated(
+    source: &[u8],
+    values: &[Span],
+    pattern: Option<usize>,
+    work: &mut StringsWork,
+    out: &mut Vec<u8>,
+) -> bool {
+    let start = out.len();
+    let most = match pattern {
+        // It has to be clearly shorter.
+        Some(from) => (start - from) / 4 * 3,
+        None => values.iter().map(|value| value.len() + 1).sum(),
+    };
+    if values.len() >= most || !work.repeated.find(source, values) {
+        return false;
+    }
+    let come_again = work.repeated.come_again();
+    let different = std::mem::take(&mut work.repeated.different);
+    if pattern.is_some() || come_again {
+        out.push(layout::REPEATED);
+        put_number(out, different.len() as u64);
+        if !put_pattern(source, &different, work, out) {
+            put_ended(source, &different, work, out);
+        }
+        out.extend_from_slice(&work.repeated.which);
+    }
+    work.repeated.different = different;
+    let len = out.len() - start;
+    if len > most {
+        out.truncate(start);
+        return false;
+    }
+    if let Some(from) = pattern {
+        out.drain(from..start);
+    }
+    len > 0
+}
+
+/// Appends the strings one after another.
+fn put_ended(source: &[u8], values: &[Span], work: &mut StringsWork, out: &mut Vec<u8>) {
     let start = out.len();
     out.push(layout::ENDED);
     for value in values {
@@ -56,6 +114,7 @@ pub(crate) fn encode(source: &[u8], values: &[Span], work: &mut StringsWork, out
 #[derive(Default)]
 pub(crate) struct Scratch {
     sizes: Vec<i64>,
+    different: Vec<Span>,
     pattern: pattern::Scratch,
 }
 
@@ -71,6 +130,42 @@ pub(crate) fn decode(
         return Ok(());
     }
     match input.byte()? {
+        layout::REPEATED => take_repeated(input, count, arena, spans, scratch),
+        layout => decode_each(input, layout, count, arena, spans, scratch),
+    }
+}
+
+#[inline(never)]
+fn take_repeated(
+    input: &mut Reader<'_>,
+    count: usize,
+    arena: &mut Arena,
+    spans: &mut Vec<Span>,
+    scratch: &mut Scratch,
+) -> Result<()> {
+    let different = input.count(repeated::MOST)?;
+    if different == 0 {
+        return Err(Malformed);
+    }
+    let layout = input.byte()?;
+    let mut found = std::mem::take(&mut scratch.different);
+    found.clear();
+    decode_each(input, layout, different, arena, &mut found, scratch)?;
+    repeated::put(input.take(count)?, &found, spans)?;
+    scratch.different = found;
+    Ok(())
+}
+
+/// The same in a layout that has each of the strings, of which there are some.
+fn decode_each(
+    input: &mut Reader<'_>,
+    layout: u8,
+    count: usize,
+    arena: &mut Arena,
+    spans: &mut Vec<Span>,
+    scratch: &mut Scratch,
+) -> Result<()> {
+    match layout {
         layout::ENDED => input.take_ended(count, spans)?,
         layout::COUNTED => {
             scratch.sizes.clear();
@@ -183,6 +278,60 @@ mod tests {
         );
     }
 
+    fn stored(texts: &[String]) -> Vec<u8> {
+        let texts: Vec<&[u8]> = texts.iter().map(|text| text.as_bytes()).collect();
+        there_and_back(&texts)
+    }
+
+    #[test]
+    fn few_different_strings_are_there_once() {
+        let words = |i: usize| ["GET", "POST", "HEAD", "OPTIONS"][i].to_string();
+        let mut rows: Vec<String> = (0..40).map(|i| words(i * 7 % 4)).collect();
+        let taken = stored(&rows);
+        assert_eq!(taken[..3], [layout::REPEATED, 4, layout::ENDED]);
+        assert_eq!(taken.len(), 3 + "GET.POST.HEAD.OPTIONS.".len() + 40);
+        // All equal ones in a row, and fewer strings.
+        assert_eq!(stored(&rows[..15])[0], layout::ENDED);
+        rows.sort();
+        assert_eq!(stored(&rows)[0], layout::ENDED);
+        // Addresses are shorter also in a row, and what all have in common needs no more.
+        let address = |i: u64| format!("{}.{}.{}.{}", 10 + i, i * 57, i * 91, 7 + i);
+        let addresses: Vec<String> = (0..90).map(|i| address(i / 30)).collect();
+        let taken = stored(&addresses);
+        assert_eq!(taken[..3], [layout::REPEATED, 3, layout::PATTERN]);
+        assert_eq!(stored(&vec!["v1.5".into(); 90])[0], layout::PATTERN);
+        let days: Vec<String> = (0..90)
+            .map(|i| format!("2026-11-{:02}", 1 + i / 30))
+            .collect();
+        assert_eq!(stored(&days)[0], layout::PATTERN);
+    }
+
+    fn decoded(stored: &[u8], count: usize) -> Result<Vec<String>> {
+        let (mut arena, mut spans) = (Arena::default(), Vec::new());
+        arena.begin(stored, 64);
+        let mut input = Reader::new(stored);
+        let scratch = &mut Scratch::default();
+        decode(&mut input, count, &mut arena, &mut spans, scratch)?;
+        let text = |span: &Span| String::from_utf8_lossy(span.of(arena.bytes())).into();
+        Ok(spans.iter().map(text).collect())
+    }
+
+    #[test]
+    fn a_string_that_is_none_of_the_different_ones_is_refused() {
+        let good = decoded(b"\x03\x02\0a\0b\0\x01\0\x01", 3).unwrap();
+        assert_eq!(good, ["b", "a", "b"]);
+        for bad in [
+            b"\x03\x02\0a\0b\0\x01\0\x02".as_slice(),    // a third one
+            b"\x03\x02\0a\0b\0\x01\0",                   // too few
+            b"\x03\0\0\0\0",                             // none
+            b"\x03\x02\x03\x02\0a\0b\0\0\x01\x01\0\x01", // of such ones again
+            b"\x03\x81\x02\0",                           // more than a byte can tell apart
+            b"\x07a\0b\0c\0",                            // no layout
+        ] {
+            assert_eq!(decoded(bad, 3), Err(Malformed), "{bad:?}");
+        }
+    }
+
     #[test]
     fn dates_that_are_none_are_refused() {
         let decoded = |pattern: &[u8], numbers: &[u8]| {
@@ -252,6 +401,33 @@ mod tests {
         fn patterned_strings_come_back(values in proptest::collection::vec("[ab]{0,2}[019]{0,3}[.:]?[059]{1,2}", 0..6)) {
             let values: Vec<&[u8]> = values.iter().map(String::as_bytes).collect();
             there_and_back(&values);
+        }
+
+        #[test]
+        fn strings_alike_come_back(
+            texts in proptest::collection::vec("[x:]{0,2}([0-9a-f]{8}|[0-9a-f]{2,4}-[0-9a-f]{12})|(ab|abc){0,3}[\0-z]{0,3}", 1..40),
+            which in proptest::collection::vec(any::<proptest::sample::Index>(), 1..80),
+            order: bool,
+        ) {
+            let mut values: Vec<&[u8]> = which.iter().map(|which| which.get(&texts).as_bytes()).collect();
+            if order {
+                values.sort_unstable();
+            }
+            there_and_back(&values);
+            let same = values[0].len();
+            values.retain(|value| value.len() == same);
+            there_and_back(&values);
+        }
+
+        #[test]
+        fn hostile_strings_alike_stay_bounded(layout in 3_u8..7, mut bytes in proptest::collection::vec(prop_oneof![0_u8..5, any::<u8>()], 1..90), count in 1usize..40) {
+            bytes[0] = layout;
+            let (mut arena, mut spans) = (Arena::default(), Vec::new());
+            arena.begin(&bytes, 1000);
+            let scratch = &mut Scratch::default();
+            let _ = decode(&mut Reader::new(&bytes), count, &mut arena, &mut spans, scratch);
+            prop_assert!(arena.len() <= bytes.len() + 1000 && spans.len() <= count);
+            prop_assert!(spans.iter().all(|span| span.range().end <= arena.len()));
         }
 
         #[test]
