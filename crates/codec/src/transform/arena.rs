@@ -118,6 +118,27 @@ impl Arena {
         self.joined(rest)
     }
 
+    /// Appends the first bytes of a chunk, and a copy of one of its own pieces behind them.
+    #[inline]
+    pub(crate) fn put_behind(
+        &mut self,
+        chunk: &[u8; CHUNK],
+        len: usize,
+        piece: Span,
+    ) -> Result<Span> {
+        let (from, to) = self.join();
+        to[..CHUNK].copy_from_slice(chunk);
+        let rest = copy(from, piece, to.get_mut(len..).ok_or(Malformed)?)?.len();
+        self.joined(rest)
+    }
+
+    /// What begins where one of its pieces does, of any length.
+    #[inline]
+    pub(crate) fn chunk(&self, piece: Span) -> [u8; CHUNK] {
+        let chunk = self.bytes[piece.start as usize..].first_chunk();
+        *chunk.expect("there is a chunk behind the last byte")
+    }
+
     /// All its bytes, and the room behind them, to [`copy`] pieces to.
     #[inline]
     pub(crate) fn join(&mut self) -> (&[u8], &mut [u8]) {

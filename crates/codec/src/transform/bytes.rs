@@ -46,6 +46,15 @@ impl Span {
         }
     }
 
+    /// Its first bytes, of which it has at least this many.
+    #[inline]
+    pub(crate) fn to(self, bytes: usize) -> Span {
+        Span {
+            len: bytes as u32,
+            ..self
+        }
+    }
+
     #[inline]
     pub(crate) fn len(self) -> usize {
         self.len as usize

@@ -420,6 +420,27 @@ fn streams_of_values_that_come_again_are_as_documented() {
     assert_eq!(stream, expected.concat());
 }
 
+/// The layout of strings in order, byte by byte.
+#[test]
+fn streams_of_strings_in_order_are_as_documented() {
+    let rows: Vec<_> = ["a", "ab", "abc", "abd", "abd-x", "abde", "b", "ba"]
+        .map(|key| (0, vec![Sql::Text(key.into())]))
+        .into();
+    let expected = [
+        b"\x0a\x08\x00".as_slice(),
+        &[0, 2],
+        b"\x03\x04\x00\x01\x02\x02\x03\x03\x00\x01", // what keys have in common
+        b"a\0b\0c\0d\0-x\0e\0b\0a\0",
+    ];
+    let mut stream = Vec::new();
+    assert!(encode(
+        &build(PageKind::IndexLeaf, &rows, false),
+        &mut PageWork::default(),
+        &mut stream
+    ));
+    assert_eq!(stream, expected.concat());
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 

@@ -4,7 +4,7 @@
 use super::arena::Arena;
 use super::bytes::{Malformed, Reader, Result, Span, put_number};
 use super::repeated::{self, Repeated};
-use super::{ints, pattern};
+use super::{front, ints, pattern};
 
 /// Ends a string; strings that contain it are written with their lengths.
 const END: u8 = 0;
@@ -15,12 +15,14 @@ mod layout {
     pub(super) const PATTERN: u8 = 2;
     /// Each different string once, in one of the other layouts, and which one each is.
     pub(super) const REPEATED: u8 = 3;
+    pub(super) const FRONT: u8 = 4;
 }
 
 /// Scratch memory of encoding, reused for every page.
 #[derive(Default)]
 pub(crate) struct StringsWork {
     sizes: Vec<i64>,
+    shared: Vec<u8>,
     pattern: pattern::PatternWork,
     pub(crate) repeated: Repeated,
 }
@@ -36,6 +38,12 @@ pub(crate) fn encode(source: &[u8], values: &[Span], work: &mut StringsWork, out
         return;
     }
     put_ended(source, values, work, out);
+    let ended = out.get(start) == Some(&layout::ENDED);
+    if ended && front::find(source, values, &mut work.shared) {
+        out.truncate(start);
+        out.push(layout::FRONT);
+        front::put(source, values, &work.shared, out);
+    }
 }
 
 fn put_pattern(source: &[u8], values: &[Span], work: &mut StringsWork, out: &mut Vec<u8>) -> bool {
@@ -176,6 +184,7 @@ fn decode_each(
             }
         }
         layout::PATTERN => pattern::decode(input, count, arena, spans, &mut scratch.pattern)?,
+        layout::FRONT => front::decode(input, count, arena, spans)?,
         _ => return Err(Malformed),
     }
     Ok(())
@@ -283,6 +292,11 @@ mod tests {
         there_and_back(&texts)
     }
 
+    /// Sixteen digits.
+    fn hash(i: u64) -> String {
+        format!("{:016x}", i.wrapping_mul(0x9e37_79b9_7f4a_7c15))
+    }
+
     #[test]
     fn few_different_strings_are_there_once() {
         let words = |i: usize| ["GET", "POST", "HEAD", "OPTIONS"][i].to_string();
@@ -304,6 +318,21 @@ mod tests {
             .map(|i| format!("2026-11-{:02}", 1 + i / 30))
             .collect();
         assert_eq!(stored(&days)[0], layout::PATTERN);
+    }
+
+    #[test]
+    fn strings_in_order_are_without_what_they_have_in_common() {
+        let name = |i: usize| format!("lib{}-dev", "ab".repeat(i % 9));
+        let mut names: Vec<String> = (0..40).map(name).collect();
+        names.extend((0..40).map(|i| format!("lib{}", hash(i).replace(char::is_numeric, ""))));
+        names.sort();
+        assert_eq!(stored(&names)[0], layout::FRONT);
+        names.reverse();
+        assert_eq!(stored(&names)[0], layout::ENDED);
+        // With the byte that ends a string in one of them.
+        names.reverse();
+        names.push("m\0".into());
+        assert_eq!(stored(&names)[0], layout::COUNTED);
     }
 
     fn decoded(stored: &[u8], count: usize) -> Result<Vec<String>> {
