@@ -8,7 +8,7 @@
 //! column.rs   one column of the records           bytes.rs    reading and writing streams
 //! ints.rs  strings.rs  pattern.rs  json.rs        the coders columns go to
 //! decimals.rs  dates.rs                           numbers and texts as integers
-//! repeated.rs  front.rs                           values that come again, strings in order
+//! repeated.rs  front.rs  hex.rs                   values that come again, strings in order, hexadecimal digits
 //! several.rs  several pages in one stream
 //! undo.rs     decoding                            arena.rs  digits.rs    its buffers and digits
 //! parts.rs    the coders on their own, for measurements
@@ -23,6 +23,7 @@ mod dates;
 mod decimals;
 mod digits;
 mod front;
+mod hex;
 mod ints;
 mod json;
 mod page;

@@ -441,6 +441,37 @@ fn streams_of_strings_in_order_are_as_documented() {
     assert_eq!(stream, expected.concat());
 }
 
+/// The layouts of hexadecimal digits, byte by byte.
+#[test]
+fn streams_of_digits_are_as_documented() {
+    let text = |text: &str| Sql::Text(text.into());
+    let hash = |i: u32| format!("{:08x}", i.wrapping_mul(0x9e37_79b1));
+    let mut uuids: Vec<String> = (1..9)
+        .map(|i| format!("{}-{}-0f", hash(100 + i), hash(i * 7 + 200)))
+        .collect();
+    uuids.sort();
+    let rows: Vec<_> = (0..8)
+        .map(|i| (0, vec![text(&hash(i)), text(&uuids[i as usize])]))
+        .collect();
+    let mut expected = b"\x0a\x08\x00\x00\x04".to_vec();
+    expected.extend(b"\x03\x05\x01\x84"); // eight digits, string after string
+    expected.extend((0..8).flat_map(|i: u32| i.wrapping_mul(0x9e37_79b1).to_be_bytes()));
+    expected.extend(b"\x03\x06\x06\x84-\x84-0f"); // in ascending order: byte after byte
+    for at in [0, 2, 4, 6, 9, 11, 13, 15] {
+        expected.extend(uuids.iter().map(|uuid| {
+            let digits = uuid.get(at..at + 2).unwrap();
+            u8::from_str_radix(digits, 16).unwrap()
+        }));
+    }
+    let mut stream = Vec::new();
+    assert!(encode(
+        &build(PageKind::IndexLeaf, &rows, false),
+        &mut PageWork::default(),
+        &mut stream
+    ));
+    assert_eq!(stream, expected);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 

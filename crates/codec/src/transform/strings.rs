@@ -4,7 +4,7 @@
 use super::arena::Arena;
 use super::bytes::{Malformed, Reader, Result, Span, put_number};
 use super::repeated::{self, Repeated};
-use super::{front, ints, pattern};
+use super::{front, hex, ints, pattern};
 
 /// Ends a string; strings that contain it are written with their lengths.
 const END: u8 = 0;
@@ -16,6 +16,9 @@ mod layout {
     /// Each different string once, in one of the other layouts, and which one each is.
     pub(super) const REPEATED: u8 = 3;
     pub(super) const FRONT: u8 = 4;
+    pub(super) const HEX: u8 = 5;
+    /// The same, the bytes plane by plane.
+    pub(super) const HEX_PLANES: u8 = 6;
 }
 
 /// Scratch memory of encoding, reused for every page.
@@ -24,6 +27,7 @@ pub(crate) struct StringsWork {
     sizes: Vec<i64>,
     shared: Vec<u8>,
     pattern: pattern::PatternWork,
+    hex: hex::HexWork,
     pub(crate) repeated: Repeated,
 }
 
@@ -35,6 +39,9 @@ pub(crate) fn encode(source: &[u8], values: &[Span], work: &mut StringsWork, out
     let start = out.len();
     let has_pattern = put_pattern(source, values, work, out);
     if put_repeated(source, values, has_pattern.then_some(start), work, out) || has_pattern {
+        return;
+    }
+    if put_hex(source, values, values, work, out) {
         return;
     }
     put_ended(source, values, work, out);
@@ -51,6 +58,27 @@ fn put_pattern(source: &[u8], values: &[Span], work: &mut StringsWork, out: &mut
     if found {
         out.push(layout::PATTERN);
         work.pattern.put(out);
+    }
+    found
+}
+
+/// Appends strings with hexadecimal digits, which are `among` all values of the column.
+fn put_hex(
+    source: &[u8],
+    values: &[Span],
+    among: &[Span],
+    work: &mut StringsWork,
+    out: &mut Vec<u8>,
+) -> bool {
+    let found = work.hex.find(source, values, among);
+    if found {
+        let by_plane = hex::ascend(source, values);
+        out.push(if by_plane {
+            layout::HEX_PLANES
+        } else {
+            layout::HEX
+        });
+        work.hex.put(source, values, by_plane, out);
     }
     found
 }
@@ -78,7 +106,9 @@ fn put_repeated(
     if pattern.is_some() || come_again {
         out.push(layout::REPEATED);
         put_number(out, different.len() as u64);
-        if !put_pattern(source, &different, work, out) {
+        if !put_pattern(source, &different, work, out)
+            && !put_hex(source, &different, values, work, out)
+        {
             put_ended(source, &different, work, out);
         }
         out.extend_from_slice(&work.repeated.which);
@@ -124,6 +154,7 @@ pub(crate) struct Scratch {
     sizes: Vec<i64>,
     different: Vec<Span>,
     pattern: pattern::Scratch,
+    hex: hex::Scratch,
 }
 
 /// Appends the places of `count` strings to `spans`: pieces of the arena, which begins with the stream.
@@ -185,6 +216,10 @@ fn decode_each(
         }
         layout::PATTERN => pattern::decode(input, count, arena, spans, &mut scratch.pattern)?,
         layout::FRONT => front::decode(input, count, arena, spans)?,
+        layout::HEX | layout::HEX_PLANES => {
+            let by_plane = layout == layout::HEX_PLANES;
+            hex::decode(input, by_plane, count, arena, spans, &mut scratch.hex)?;
+        }
         _ => return Err(Malformed),
     }
     Ok(())
@@ -318,6 +353,9 @@ mod tests {
             .map(|i| format!("2026-11-{:02}", 1 + i / 30))
             .collect();
         assert_eq!(stored(&days)[0], layout::PATTERN);
+        let many: Vec<String> = (0..60).map(|i| hash(i % 20)).collect();
+        let taken = stored(&many);
+        assert_eq!(taken[..3], [layout::REPEATED, 20, layout::HEX_PLANES]);
     }
 
     #[test]
@@ -333,6 +371,45 @@ mod tests {
         names.reverse();
         names.push("m\0".into());
         assert_eq!(stored(&names)[0], layout::COUNTED);
+    }
+
+    #[test]
+    fn hashes_are_the_bytes_that_their_digits_stand_for() {
+        let hashes: Vec<String> = (1..30).map(hash).collect();
+        let taken = stored(&hashes);
+        assert_eq!(taken[..3], [layout::HEX, 1, 0x88]);
+        assert_eq!(taken.len(), 3 + 29 * 8);
+        let mut ascending = hashes.clone();
+        ascending.sort();
+        assert_eq!(stored(&ascending)[0], layout::HEX_PLANES);
+        // Few strings, capital letters, another length, fewer digits than other text, bytes that are no ASCII.
+        assert_eq!(stored(&hashes[..7])[0], layout::ENDED);
+        let each = |other: fn(&String) -> String| hashes.iter().map(other).collect();
+        for other in [
+            each(|hash| hash.to_uppercase()),
+            [&hashes[..], &["1".into()]].concat(),
+            each(|hash| format!("{hash}{}", "x".repeat(17))),
+            each(|hash| format!("\u{e9}{hash}")),
+        ] {
+            assert_ne!(stored(&other)[0], layout::HEX, "{other:?}");
+        }
+    }
+
+    #[test]
+    fn a_hash_that_is_elsewhere_on_the_page_stays_text() {
+        let (mut source, mut spans) = (Vec::new(), Vec::new());
+        for hash in (1..30).map(hash) {
+            spans.push(Span::new(source.len(), source.len() + hash.len()));
+            source.extend_from_slice(hash.as_bytes());
+        }
+        let layout = |source: &[u8]| {
+            let mut out = Vec::new();
+            encode(source, &spans, &mut StringsWork::default(), &mut out);
+            out[0]
+        };
+        assert_eq!(layout(&source), layout::HEX);
+        source.extend_from_slice(hash(29).as_bytes());
+        assert_eq!(layout(&source), layout::ENDED);
     }
 
     fn decoded(stored: &[u8], count: usize) -> Result<Vec<String>> {
@@ -356,9 +433,32 @@ mod tests {
             b"\x03\x02\x03\x02\0a\0b\0\0\x01\x01\0\x01", // of such ones again
             b"\x03\x81\x02\0",                           // more than a byte can tell apart
             b"\x07a\0b\0c\0",                            // no layout
+            b"\x03\0\x06\x01\x84\0\0\0",                 // none of some digits
         ] {
             assert_eq!(decoded(bad, 3), Err(Malformed), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn digits_that_are_none_are_refused() {
+        let good = decoded(b"\x05\x03a\x82-\x01\xef\x20\x03", 2).unwrap();
+        assert_eq!(good, ["a01ef-", "a2003-"]);
+        let good = decoded(b"\x06\x03a\x82-\x01\x20\xef\x03", 2).unwrap();
+        assert_eq!(good, ["a01ef-", "a2003-"]);
+        for bad in [
+            b"\x05\x04a\x80\x82-\x01\xef\x20\x03".as_slice(), // a mark of no bytes
+            b"\x05\x02a-\x01\xef\x20\x03",                    // no mark
+            b"\x05\0\x01\xef\x20\x03",
+            b"\x06\x03a\x82-\x01\x20\xef", // too few
+            b"\x05\x09a\x82-\x01\x20",     // a pattern that ends too early
+        ] {
+            assert_eq!(decoded(bad, 2), Err(Malformed), "{bad:?}");
+        }
+        // More than there is room for, at once and in all.
+        assert_eq!(decoded(&[5, 1, 255, 1, 2, 3], 1), Err(Malformed));
+        let many = [&[5, 1, 130][..], &[0; 100]].concat();
+        assert!(decoded(&many, 16).is_ok());
+        assert_eq!(decoded(&many, 17), Err(Malformed));
     }
 
     #[test]
