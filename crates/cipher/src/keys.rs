@@ -1,7 +1,5 @@
 //! The keys that are derived from a file's data key.
 
-use std::sync::{Mutex, PoisonError};
-
 use litepack_io::memory::OutOfMemory;
 use litepack_reclaimable::Locked;
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, UnboundKey};
@@ -12,13 +10,11 @@ use zeroize::Zeroizing;
 use crate::block::is_equal;
 use crate::derive;
 use crate::error::{Error, Result};
+use crate::kept::KeptKeys;
 use crate::session::{Nonce, Salt, TAG_LEN};
 
 /// Bytes of a signature: of HMAC-SHA256, the first.
 pub const MAC_LEN: usize = 16;
-
-/// Keys of sessions that are kept. One is made anew within microseconds.
-const KEPT: usize = 64;
 
 /// A data key for a new file.
 ///
@@ -41,13 +37,7 @@ struct Secrets {
     prk: Prk,
     records: hmac::Key,
     places: hmac::Key,
-    sessions: Mutex<Sessions>,
-}
-
-/// Keys of sessions, the one that came first is the first to go.
-struct Sessions {
-    kept: [Option<(Salt, LessSafeKey)>; KEPT],
-    next: usize,
+    sessions: KeptKeys,
 }
 
 impl Keys {
@@ -66,10 +56,7 @@ impl Keys {
             records: signing(b"litepack records")?,
             places: signing(b"litepack places")?,
             prk,
-            sessions: Mutex::new(Sessions {
-                kept: [const { None }; KEPT],
-                next: 0,
-            }),
+            sessions: KeptKeys::new(),
         };
         let secrets = Locked::new(secrets).ok_or(OutOfMemory)?;
         Ok(Keys { secrets })
@@ -87,7 +74,7 @@ impl Keys {
     }
 
     /// Decrypts `sealed` in place, its tag at the end, and returns what was sealed. If it is not authentic, `sealed` is in
-    /// no known state.
+    /// no known state. Any number of threads open at a time, and none waits for another.
     ///
     /// # Errors
     /// [`Error::NotAuthentic`] if it is something else than what was sealed with this nonce and this context.
@@ -100,12 +87,13 @@ impl Keys {
         if sealed.len() < TAG_LEN {
             return Err(Error::NotAuthentic);
         }
-        let sessions = self.secrets.sessions.lock();
-        // A table that a panic left is as good as before: entries are replaced whole.
-        let mut sessions = sessions.unwrap_or_else(PoisonError::into_inner);
-        let key = sessions.key(&nonce.salt, || self.session_key(&nonce.salt))?;
-        let opened = key.open_in_place(nonce.of_key(), Aad::from(context), sealed);
-        opened.map_err(|_| Error::NotAuthentic)
+        let salt = &nonce.salt;
+        let opened = self.secrets.sessions.with(
+            salt,
+            || self.session_key(salt),
+            move |key| key.open_in_place(nonce.of_key(), Aad::from(context), sealed),
+        );
+        opened?.map_err(|_| Error::NotAuthentic)
     }
 
     /// Signs bytes that are stored in plain.
@@ -132,34 +120,10 @@ fn mac(key: &hmac::Key, bytes: &[u8]) -> [u8; MAC_LEN] {
     out
 }
 
-impl Sessions {
-    fn key(
-        &mut self,
-        salt: &Salt,
-        make: impl FnOnce() -> Result<LessSafeKey>,
-    ) -> Result<&LessSafeKey> {
-        let known =
-            |kept: &Option<(Salt, _)>| kept.as_ref().is_some_and(|(known, _)| known == salt);
-        let at = match self.kept.iter().position(known) {
-            Some(at) => at,
-            None => {
-                let key = make()?;
-                let at = self.next;
-                if let Some(place) = self.kept.get_mut(at) {
-                    *place = Some((*salt, key));
-                }
-                self.next = (at + 1) % KEPT;
-                at
-            }
-        };
-        let found = self.kept.get(at).and_then(Option::as_ref);
-        found.map(|(_, key)| key).ok_or(Error::NotAuthentic)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kept::KEPT;
     use crate::session::Session;
 
     fn keys(data: u8, identity: u8) -> Keys {

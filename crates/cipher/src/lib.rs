@@ -4,6 +4,7 @@
 //! key.rs      a key as the user has it, and what a guess of a passphrase costs
 //! block.rs    a file's data key, wrapped by such a key
 //! keys.rs     what is derived from a data key: opening what was sealed, and checking what was signed
+//! kept.rs     the keys of sessions, for many threads at once
 //! session.rs  sealing: a key that only one writer has, and a counter that never goes back
 //! derive.rs   HKDF and Argon2id
 //! ```
@@ -25,6 +26,7 @@
 mod block;
 mod derive;
 mod error;
+mod kept;
 mod key;
 mod keys;
 #[cfg(test)]
