@@ -10,9 +10,10 @@ use litepack_cipher::{Keys, MAC_LEN, Nonce, Session, TAG_LEN};
 use litepack_codec::Codec;
 
 use crate::error::{Error, Result, SOME_PAGE};
-use crate::format::layout::FileUuid;
+use crate::format::layout::{DATA_START, FileUuid, SEALED_START};
 use crate::format::leaf::Extent;
 use crate::format::nonces::sum_of;
+use crate::format::offset::FileOffset;
 
 /// Bytes that a sealed unit has besides what the codec made.
 pub(crate) const SEALED_UNIT: u32 = 16;
@@ -114,6 +115,14 @@ impl Guard {
 
     pub(crate) fn is_encrypted(&self) -> bool {
         self.keys.is_some()
+    }
+
+    /// Where the file's extents begin.
+    pub(crate) fn data_start(&self) -> FileOffset {
+        match self.is_encrypted() {
+            true => SEALED_START,
+            false => DATA_START,
+        }
     }
 
     /// How many bytes longer than it has to be an extent of a unit may be.

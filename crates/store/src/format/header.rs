@@ -3,9 +3,11 @@
 use litepack_io::bytes::Reader;
 
 use crate::error::{Error, Result};
-use crate::format::layout::{DATA_START, FileUuid, HEADER_LEN, MAGIC, VERSION};
+use crate::format::layout::{
+    DATA_START, FileUuid, HEADER_LEN, MAGIC, SEALED_START, SLOT_OFFSETS, VERSION,
+};
 use crate::format::offset::FileOffset;
-use crate::format::record::{MARK_MAGIC, RECORD_MAGIC};
+use crate::format::record::{MARK_MAGIC, RECORD_MAGIC, is_first_of_encrypted};
 
 /// Incompatible feature: the file is encrypted.
 pub(crate) const ENCRYPTED: u32 = 1;
@@ -50,6 +52,10 @@ pub fn kind_of(head: &[u8], len: u64) -> HeaderKind {
     if len <= DATA_START.0 && is_unfinished(head) {
         return HeaderKind::Empty;
     }
+    // An encrypted file gets its key blocks behind that when all else of its head is durable.
+    if len <= SEALED_START.0 && is_unfinished_encrypted(head) {
+        return HeaderKind::Empty;
+    }
     if head.starts_with(&MAGIC) {
         HeaderKind::Packed
     } else {
@@ -67,6 +73,16 @@ fn is_unfinished(head: &[u8]) -> bool {
                 || sector.starts_with(&RECORD_MAGIC.to_le_bytes())
                 || sector.starts_with(&MARK_MAGIC.to_le_bytes())
         })
+}
+
+/// Whether this is the head of an encrypted file to which the header alone is missing: slots of the first commit, which
+/// no other file has.
+fn is_unfinished_encrypted(head: &[u8]) -> bool {
+    let slot = |offset: FileOffset| head.get(usize::try_from(offset.0).ok()?..);
+    is_unfinished(head)
+        && SLOT_OFFSETS
+            .into_iter()
+            .all(|offset| slot(offset).is_some_and(is_first_of_encrypted))
 }
 
 impl Header {
@@ -134,6 +150,7 @@ impl Header {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::format::record::{CommitNumber, Record};
 
     #[test]
     fn every_flipped_bit_is_noticed() {
@@ -175,5 +192,24 @@ mod tests {
         assert_eq!(kind_of(&other, 1024), HeaderKind::Empty);
         assert_eq!(kind_of(b"SQLite format 3\0", 4096), HeaderKind::Other);
         assert_eq!(kind_of(b"hello", 5), HeaderKind::Other);
+        let head = |seq, end| {
+            let record = Record {
+                seq: CommitNumber(seq),
+                ..Record::first(4096, end)
+            };
+            let mut head = vec![0; HEAD_LEN];
+            for slot in [512, 1024] {
+                let bytes = record.encode(FileUuid([1; 16]));
+                head[slot..slot + bytes.len()].copy_from_slice(&bytes);
+            }
+            head
+        };
+        let encrypted = head(1, SEALED_START);
+        assert_eq!(kind_of(&encrypted, 3072), HeaderKind::Empty);
+        assert_eq!(kind_of(&encrypted, 3073), HeaderKind::Other);
+        assert_eq!(kind_of(&head(1, DATA_START), 3072), HeaderKind::Other);
+        assert_eq!(kind_of(&head(2, SEALED_START), 3072), HeaderKind::Other);
+        // As a file is made unreadable that was replaced.
+        assert_eq!(kind_of(&[0; HEAD_LEN], 3072), HeaderKind::Other);
     }
 }

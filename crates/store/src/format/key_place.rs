@@ -1,14 +1,18 @@
 //! The two places of an encrypted file for its wrapped data key.
 //!
+//! They have sectors of their own, which nothing else is ever written to: what a commit writes cannot cost the key.
 //! Each has a number. When the user's key changes, the place with the lower one is written and synced before the other
 //! one is overwritten: the former key or the new one opens the file, wherever a crash comes between.
 
 use litepack_cipher::{BLOCK_LEN, Costs, Key, KeyBlock, Keys};
 
+use litepack_io::storage::ReadAt;
+
 use crate::error::{Error, Result};
 use crate::format::guard::{Guard, Signer};
 use crate::format::header::Header;
 use crate::format::layout::{FileUuid, KEY_LEN, KEY_OFFSETS};
+use crate::format::offset::FileOffset;
 
 const MAGIC: [u8; 4] = *b"LPky";
 /// Where the block is: behind the magic, four zero bytes and the number.
@@ -35,6 +39,14 @@ fn decode(bytes: &[u8], uuid: FileUuid) -> Option<(u64, KeyBlock)> {
     Some((seq, KeyBlock(block)))
 }
 
+/// The number and the block of the place at this offset.
+fn read(disk: &impl ReadAt, offset: FileOffset, uuid: FileUuid) -> Result<Option<(u64, KeyBlock)>> {
+    let mut bytes = [0; KEY_LEN];
+    // Of a file that ends early the rest is zeros.
+    disk.read_at(&mut bytes, offset.0)?;
+    Ok(decode(&bytes, uuid))
+}
+
 /// How a new file is vouched for, and its key block if it is to be encrypted.
 pub(crate) fn new_guard(uuid: FileUuid, key: Option<&Key>) -> Result<(Guard, Option<KeyBlock>)> {
     let Some(key) = key else {
@@ -46,11 +58,11 @@ pub(crate) fn new_guard(uuid: FileUuid, key: Option<&Key>) -> Result<(Guard, Opt
     Ok((Guard::keys(uuid, keys), Some(block)))
 }
 
-/// How a file with this head is vouched for.
+/// How a file with this header is vouched for.
 ///
 /// # Errors
 /// When it is encrypted and the key is missing or wrong, and when there is a key and it is not encrypted.
-pub(crate) fn guard(head: &[u8], header: &Header, key: Option<&Key>) -> Result<Guard> {
+pub(crate) fn guard(disk: &impl ReadAt, header: &Header, key: Option<&Key>) -> Result<Guard> {
     let uuid = header.uuid;
     let key = match (header.is_encrypted, key) {
         (false, None) => return Ok(Guard::sums(uuid)),
@@ -58,8 +70,8 @@ pub(crate) fn guard(head: &[u8], header: &Header, key: Option<&Key>) -> Result<G
         (true, None) => return Err(Error::NoKey),
         (true, Some(key)) => key,
     };
-    let [a, b] =
-        KEY_OFFSETS.map(|offset| decode(head.get(usize::try_from(offset.0).ok()?..)?, uuid));
+    let [a, b] = KEY_OFFSETS.map(|offset| read(disk, offset, uuid));
+    let (a, b) = (a?, b?);
     let is_newer = |(seq, _): &(u64, _), other: &Option<(u64, _)>| {
         other.as_ref().is_none_or(|(other, _)| seq > other)
     };

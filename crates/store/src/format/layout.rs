@@ -4,7 +4,8 @@
 //! 0     512   1024  1536   2048                                        end
 //! | head | A   | B   | marks | extents and free space ...               |
 //! ```
-//! Header, slots and marks have a disk sector each, so that writing one never touches another.
+//! In an encrypted file there are two places for key blocks before the extents. Header, slots, marks and each of those
+//! places have a disk sector each, so that writing one never touches another.
 
 use std::ops::Range;
 
@@ -26,12 +27,14 @@ pub const RECORD_LEN: usize = 256;
 pub const MARK_OFFSETS: [FileOffset; 2] = [FileOffset(1536), FileOffset(1792)];
 /// Length of a mark.
 pub const MARK_LEN: usize = 64;
-/// Offsets of the places for a wrapped data key, in an encrypted file.
-pub const KEY_OFFSETS: [FileOffset; 2] = [FileOffset(1600), FileOffset(1856)];
-/// Length of such a place.
-pub const KEY_LEN: usize = 192;
-/// Where extents begin.
+/// Where extents begin in a file that is not encrypted.
 pub const DATA_START: FileOffset = FileOffset(2048);
+/// Offsets of the places for a wrapped data key, in an encrypted file.
+pub const KEY_OFFSETS: [FileOffset; 2] = [FileOffset(2048), FileOffset(2560)];
+/// Length of a key block within its place.
+pub const KEY_LEN: usize = 192;
+/// Where extents begin in an encrypted file.
+pub const SEALED_START: FileOffset = FileOffset(3072);
 /// SQLite's lock bytes (pending, reserved and shared): never part of an extent, because a locked
 /// range cannot be read or written on systems with mandatory locks.
 pub const LOCK_BYTES: Range<FileOffset> = FileOffset(0x4000_0000)..FileOffset(0x4000_0000 + 512);
@@ -123,10 +126,10 @@ pub(crate) fn lock_bytes_below(end: FileOffset) -> u64 {
     LOCK_BYTES.end.min(end).bytes_since(LOCK_BYTES.start)
 }
 
-/// Whether an extent at `offset` with `len` bytes may exist in a file that ends at `end`.
-pub(crate) fn extent_is_sane(offset: FileOffset, len: u64, end: FileOffset) -> bool {
-    offset >= DATA_START
+/// Whether an extent at `offset` with `len` bytes may exist in a file whose extents are in this range.
+pub(crate) fn extent_is_sane(offset: FileOffset, len: u64, extents: &Range<FileOffset>) -> bool {
+    offset >= extents.start
         && offset.checked_add(len).is_some_and(|stop| {
-            stop <= end && (stop <= LOCK_BYTES.start || offset >= LOCK_BYTES.end)
+            stop <= extents.end && (stop <= LOCK_BYTES.start || offset >= LOCK_BYTES.end)
         })
 }

@@ -7,7 +7,7 @@
 use litepack_io::bytes::Reader;
 
 use crate::format::guard::Signer;
-use crate::format::layout::{MARK_LEN, Pointer, RECORD_LEN};
+use crate::format::layout::{MARK_LEN, Pointer, RECORD_LEN, SEALED_START, UNIT_MIN};
 use crate::format::node::TreeKind;
 use crate::format::offset::FileOffset;
 
@@ -215,6 +215,22 @@ impl Record {
         }
         (self.tag_len != 0).then(|| "an encrypted commit".into())
     }
+}
+
+/// Whether this is the first record of an encrypted file, which has no commit yet: as far as that can be seen without its
+/// key, by all that the record says.
+pub(crate) fn is_first_of_encrypted(slot: &[u8]) -> bool {
+    struct Unverified;
+
+    impl Signer for Unverified {
+        fn sign(&self, _: &mut [u8]) {}
+
+        fn has_signed(&self, _: &[u8]) -> bool {
+            true
+        }
+    }
+
+    Record::decode(slot, Unverified) == Some(Record::first(UNIT_MIN, SEALED_START))
 }
 
 fn put_pointer(out: &mut Vec<u8>, pointer: Pointer) {

@@ -4,7 +4,7 @@ use litepack_io::storage::ReadAt;
 
 use crate::error::{Damage, Result};
 use crate::format::basis::{Basis, Item};
-use crate::format::layout::{DATA_START, lock_bytes_below};
+use crate::format::layout::lock_bytes_below;
 use crate::format::node::TreeKind;
 use crate::format::offset::FileOffset;
 use crate::format::record::Record;
@@ -60,7 +60,7 @@ impl<R: ReadAt> Snapshot<R> {
             return Ok(CheckReport::default());
         };
         let record = commit.record;
-        let mut walk = Walk::new(record.end);
+        let mut walk = Walk::new(self.extents(&record));
         let mut found = CheckCounts::default();
         self.check_items(&mut walk, &record, &mut found)?;
         self.check_units(&mut walk, &record, &mut found, progress)?;
@@ -98,7 +98,7 @@ impl<R: ReadAt> Snapshot<R> {
         if let Some(damage) = recover::damage_of_other_mark(self.medium(), &commit)? {
             walk.add(damage);
         }
-        let known = DATA_START.0 + walk.used.total() + lock_bytes_below(record.end);
+        let known = self.guard().data_start().0 + walk.used.total() + lock_bytes_below(record.end);
         Ok(CheckReport {
             units,
             nodes: walk.nodes,

@@ -6,7 +6,7 @@ use litepack_io::storage::ReadAt;
 
 use crate::error::{Damage, Error, Result};
 use crate::format::basis::Basis;
-use crate::format::layout::{DATA_START, lock_bytes_below};
+use crate::format::layout::lock_bytes_below;
 use crate::format::leaf::Entry;
 use crate::format::node::TreeKind;
 use crate::format::offset::FileOffset;
@@ -132,7 +132,7 @@ impl<R: ReadAt> Snapshot<R> {
         let Some(commit) = self.commit() else {
             return Ok(Walk::default());
         };
-        let mut walk = Walk::new(commit.record.end);
+        let mut walk = Walk::new(self.extents(&commit.record));
         let (record, kind) = (&commit.record, TreeKind::Map);
         self.walk_tree(&mut walk, record, kind, |snapshot, _, first, entries| {
             for (number, entry) in first
@@ -213,7 +213,7 @@ impl<R: ReadAt> Snapshot<R> {
         info.stored_units = record.stored_units;
         info.stored_bytes = record.stored_bytes;
         info.items = record.item_count;
-        info.header_bytes = DATA_START.0 + lock_bytes_below(record.end);
+        info.header_bytes = self.guard().data_start().0 + lock_bytes_below(record.end);
         info.catalog_bytes = record.catalog.len.into();
         info.prefetch_segment_bytes = record.segment.len.into();
         info.free_bytes = record.free_bytes + info.file_bytes.saturating_sub(record.end.0);

@@ -2,6 +2,8 @@
 //!
 //! No extent of the map is visited twice, so a hostile map cannot be larger than its file. An interrupt ends it.
 
+use std::ops::Range;
+
 use litepack_io::storage::ReadAt;
 
 use crate::error::{Damage, Error, Result};
@@ -30,15 +32,15 @@ pub(crate) struct Walk {
     /// Map nodes read, and their length.
     pub(crate) nodes: u64,
     pub(crate) node_bytes: u64,
-    /// Where the used part of the file ends.
-    end: FileOffset,
+    /// The used part of the file, behind its head.
+    extents: Range<FileOffset>,
 }
 
 impl Walk {
-    /// Of a file whose used part ends at `end`.
-    pub(crate) fn new(end: FileOffset) -> Walk {
+    /// Of a file that has its extents in this range.
+    pub(crate) fn new(extents: Range<FileOffset>) -> Walk {
         Walk {
-            end,
+            extents,
             ..Walk::default()
         }
     }
@@ -51,7 +53,7 @@ impl Walk {
 
     /// Notes an extent as used; false if it cannot be one.
     pub(crate) fn claim(&mut self, what: &str, offset: FileOffset, len: u64) -> bool {
-        let why = if !extent_is_sane(offset, len, self.end) {
+        let why = if !extent_is_sane(offset, len, &self.extents) {
             "lies outside the file"
         } else if !self.used.insert(offset, len) {
             "overlaps another extent"
@@ -136,7 +138,7 @@ impl<R: ReadAt> Snapshot<R> {
         let Some(commit) = self.commit() else {
             return Ok(());
         };
-        let mut walk = Walk::new(commit.record.end);
+        let mut walk = Walk::new(self.extents(&commit.record));
         for kind in [TreeKind::Map, TreeKind::Items] {
             self.walk_tree(&mut walk, &commit.record, kind, |_, _, _, _| Ok(()))?;
         }
@@ -210,7 +212,7 @@ impl<R: ReadAt> Snapshot<R> {
     /// Reads the free-space chain and returns its length in bytes.
     pub(crate) fn walk_space(&self, walk: &mut Walk, head: Pointer) -> Result<u64> {
         let read = |pointer| self.medium().extent(pointer, Kind::Space);
-        let space = Space::load(head, walk.end, self.disk().len()?, read);
+        let space = Space::load(head, walk.extents.clone(), self.disk().len()?, read);
         let Some(space) = walk.note(space)? else {
             return Ok(0);
         };

@@ -1,5 +1,6 @@
 //! A snapshot: the newest commit of a file when it was last looked at, for reading.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use litepack_cipher::Key;
@@ -14,6 +15,7 @@ use crate::format::key_place;
 use crate::format::layout::{FileUuid, SLOT_OFFSETS};
 use crate::format::leaf::Entry;
 use crate::format::offset::FileOffset;
+use crate::format::record::Record;
 use crate::format::unit::Unit;
 use crate::medium::cache::PageCache;
 use crate::medium::held_dictionaries::HeldDictionaries;
@@ -58,8 +60,8 @@ impl<R: ReadAt> Snapshot<R> {
     /// [`Error::NotPacked`] for any other file, [`Error::Unsupported`] for a newer format.
     pub fn open(disk: R, options: &Options) -> Result<Snapshot<R>> {
         let key = options.key.clone();
-        let guard = match read_head(&disk)? {
-            Some((header, head)) => key_place::guard(&head, &header, key.as_deref())?,
+        let guard = match read_header(&disk)? {
+            Some(header) => key_place::guard(&disk, &header, key.as_deref())?,
             None => Guard::sums(FileUuid([0; 16])),
         };
         options.cache.begin_use(CacheKind::Pages);
@@ -164,11 +166,11 @@ impl<R: ReadAt> Snapshot<R> {
         if self.commit.is_some() && recover::read_slots(&medium.disk)? == self.slots {
             return Ok(false);
         }
-        match read_head(&medium.disk)? {
-            Some((header, _)) if header.uuid == medium.guard.uuid => {}
+        match read_header(&medium.disk)? {
+            Some(header) if header.uuid == medium.guard.uuid => {}
             // Packed since it was opened, or another file's content was copied over this one's.
-            Some((header, head)) => {
-                medium.guard = key_place::guard(&head, &header, self.key.as_deref())?;
+            Some(header) => {
+                medium.guard = key_place::guard(&medium.disk, &header, self.key.as_deref())?;
                 medium.cache.file = FileId::unique();
                 self.cached = CachedFile::new(&medium.cache.cache, medium.cache.file);
                 medium.dictionaries = HeldDictionaries::default();
@@ -285,6 +287,11 @@ impl<R: ReadAt> Snapshot<R> {
         (&mut self.pages, &self.image)
     }
 
+    /// The part of the file that has the extents of this commit.
+    pub(crate) fn extents(&self, record: &Record) -> Range<FileOffset> {
+        self.guard().data_start()..record.end
+    }
+
     pub(crate) fn image(&self) -> &Image {
         &self.image
     }
@@ -371,8 +378,8 @@ pub(crate) fn retry_if_stale<H, T>(
     Err(Error::Conflict)
 }
 
-/// The header of a packed file, and all of its head; `None` for an empty file.
-fn read_head(disk: &impl ReadAt) -> Result<Option<(Header, [u8; HEAD_LEN])>> {
+/// The header of a packed file; `None` for an empty file.
+fn read_header(disk: &impl ReadAt) -> Result<Option<Header>> {
     let mut head = [0; HEAD_LEN];
     let len = disk.len()?;
     let n = disk.read_at(&mut head, 0)?;
@@ -383,7 +390,7 @@ fn read_head(disk: &impl ReadAt) -> Result<Option<(Header, [u8; HEAD_LEN])>> {
     let read = &head[..n];
     match kind_of(read, len) {
         HeaderKind::Empty => Ok(None),
-        HeaderKind::Packed => Header::decode(read).map(|header| Some((header, head))),
+        HeaderKind::Packed => Header::decode(read).map(Some),
         HeaderKind::Other => Err(Error::NotPacked),
     }
 }

@@ -15,8 +15,7 @@ use crate::error::{Damage, Error, Result};
 use crate::format::catalog::Catalog;
 use crate::format::guard::{Kind, Signer};
 use crate::format::layout::{
-    DATA_START, MARK_LEN, MARK_OFFSETS, OFFSET_LIMIT, Pointer, RECORD_LEN, SLOT_OFFSETS, UNIT_MAX,
-    UNIT_MIN,
+    MARK_LEN, MARK_OFFSETS, OFFSET_LIMIT, Pointer, RECORD_LEN, SLOT_OFFSETS, UNIT_MAX, UNIT_MIN,
 };
 use crate::format::leaf::Entry;
 use crate::format::node::{Node, TreeKind};
@@ -182,7 +181,7 @@ fn judge<D: ReadAt>(medium: &Medium<D>, head: &Head, live: bool) -> Result<Verdi
         );
         return Err(Error::damaged("commit record", SLOT_OFFSETS[1 - slot], why));
     }
-    validate(&record, slot)?;
+    validate(&record, slot, medium)?;
     let durable = marks.contains(&Some(record.seq));
     let newest = Commit {
         record,
@@ -200,7 +199,7 @@ fn judge<D: ReadAt>(medium: &Medium<D>, head: &Head, live: bool) -> Result<Verdi
     if durable || live {
         return Ok(Verdict::Newest(newest));
     }
-    validate(&former, at)?;
+    validate(&former, at, medium)?;
     let Some(missing) = missing_of(medium, &record, &former)? else {
         return Ok(Verdict::Newest(newest));
     };
@@ -257,7 +256,7 @@ fn may_be_cut_off(marks: [Option<CommitNumber>; 2], former: &Record, at: usize) 
 
 /// A record that its checksum vouches for can still come from a hostile file.
 #[expect(clippy::indexing_slicing, reason = "a slot is 0 or 1")]
-fn validate(record: &Record, slot: usize) -> Result<()> {
+fn validate<D>(record: &Record, slot: usize, medium: &Medium<D>) -> Result<()> {
     if let Some(unknown) = record.unknown() {
         return Err(Error::Unsupported(unknown));
     }
@@ -272,7 +271,7 @@ fn validate(record: &Record, slot: usize) -> Result<()> {
     let sane = record.unit_size.is_power_of_two()
         && (UNIT_MIN..=UNIT_MAX).contains(&record.unit_size)
         && record.height <= HEIGHT_MAX
-        && (DATA_START..=OFFSET_LIMIT).contains(&record.end)
+        && (medium.guard.data_start()..=OFFSET_LIMIT).contains(&record.end)
         // Only here is it known that this divides by no zero.
         && record.size.div_ceil(record.unit_size.into()) <= UNITS_MAX
         && record.free_bytes <= record.end.0

@@ -14,7 +14,7 @@ use std::ops::Range;
 use litepack_io::bytes::{Reader, put_varint, unzigzag, zigzag};
 
 use crate::error::{Error, Result};
-use crate::format::layout::{DATA_START, LOCK_BYTES, OFFSET_LIMIT, Pointer};
+use crate::format::layout::{LOCK_BYTES, OFFSET_LIMIT, Pointer};
 use crate::format::offset::FileOffset;
 use crate::space::allocate::ExtentKind;
 use crate::space::blocks::Blocks;
@@ -88,13 +88,15 @@ impl Space {
         }
     }
 
-    /// Reads the chain that begins at `head` in a file of `file_len` bytes whose commit is durable.
+    /// Reads the chain that begins at `head` in a file of `file_len` bytes that has its extents in this range, and whose
+    /// commit is durable.
     pub(crate) fn load(
         head: Pointer,
-        end: FileOffset,
+        extents: Range<FileOffset>,
         file_len: u64,
         mut read: impl FnMut(Pointer) -> Result<Vec<u8>>,
     ) -> Result<Space> {
+        let Range { start, end } = extents;
         let mut space = Space::new(end);
         let mut links = Vec::new();
         let (mut next, mut left) = (head, file_len);
@@ -122,7 +124,7 @@ impl Space {
             for change in changes_in(bytes).into_iter().flatten().flatten() {
                 litepack_io::memory::check()?;
                 let done = if change.freed {
-                    change.offset >= DATA_START && space.free.insert(change.offset, change.len)
+                    change.offset >= start && space.free.insert(change.offset, change.len)
                 } else {
                     space.free.remove(change.offset, change.len)
                 };
@@ -557,6 +559,7 @@ fn changes_in(bytes: &[u8]) -> Option<impl Iterator<Item = Option<Change>>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::format::layout::DATA_START;
 
     /// Of a file made to harm: each link is in the padding of the one before.
     #[test]
@@ -584,8 +587,15 @@ mod tests {
         };
         let end = DATA_START + u64::from(LEN);
         // The links themselves are sound.
-        Space::load(link(0), end, u64::from(LEN * (links + 1)), &mut bytes_of).unwrap();
-        let refused = Space::load(link(0), end, 2 * u64::from(LEN), &mut bytes_of).unwrap_err();
+        Space::load(
+            link(0),
+            DATA_START..end,
+            u64::from(LEN * (links + 1)),
+            &mut bytes_of,
+        )
+        .unwrap();
+        let refused =
+            Space::load(link(0), DATA_START..end, 2 * u64::from(LEN), &mut bytes_of).unwrap_err();
         assert!(refused.to_string().contains("longer than the file"));
         assert!(read <= LEN * (links + 3), "{read}");
     }

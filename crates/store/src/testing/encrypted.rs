@@ -14,9 +14,10 @@ use super::{key, options};
 use crate::error::{Error, Result};
 use crate::format::catalog::Catalog;
 use crate::format::key_place;
-use crate::format::layout::{FileUuid, KEY_LEN, KEY_OFFSETS, Pointer};
+use crate::format::layout::{FileUuid, KEY_LEN, KEY_OFFSETS, Pointer, SEALED_START, SLOT_OFFSETS};
 use crate::format::leaf::Extent;
 use crate::format::node::TreeKind;
+use crate::format::offset::FileOffset;
 use crate::format::unit::Unit;
 use crate::options::Options;
 use crate::transaction::groups::Group;
@@ -503,6 +504,72 @@ fn one_key_block_is_enough_and_the_newer_one_is_tried_first() {
     }
     let found = content(with_places(&image, [None, None]));
     assert!(matches!(found, Err(Error::Damaged(_))), "{found:?}");
+}
+
+/// Each sector of the head but the header's own is lost, in turn: also that of the marks, which each commit writes.
+#[test]
+fn a_lost_sector_does_not_cost_the_key() {
+    let (_, image) = file();
+    let right = content(image.clone()).unwrap();
+    for at in (512..SEALED_START.0 as usize).step_by(512) {
+        let mut image = image.clone();
+        image[at..at + 512].fill(0x55);
+        assert!(Store::open(MemoryStorage::new(image.clone()), encrypted()).is_ok());
+        // Without a slot the file may be damaged, but none falls back in silence.
+        let is_slot = SLOT_OFFSETS.contains(&FileOffset(at as u64));
+        match content(image) {
+            Ok(found) => assert!(found == right, "sector at {at}"),
+            Err(error) => assert!(is_slot, "sector at {at}: {error}"),
+        }
+    }
+}
+
+/// What a commit writes it writes elsewhere.
+#[test]
+fn no_commit_writes_to_the_places_of_the_key() {
+    let disk = MemoryStorage::default();
+    let is_made = Cell::new(false);
+    let watched = Watched::new(&disk, |call| {
+        if let Call::Write { offset, len } = call {
+            let places = KEY_OFFSETS[0].0..SEALED_START.0;
+            let is_there = offset < places.end && offset + len as u64 > places.start;
+            assert!(!is_made.get() || !is_there, "{len} bytes at {offset}");
+        }
+        Ok(())
+    });
+    let mut store = Store::open(&watched, encrypted()).unwrap();
+    write(&mut store, 0, &text(0, 1));
+    store.flush().unwrap();
+    is_made.set(true);
+    work(&mut store);
+}
+
+/// The machine stops at each call while a file is made: it is an empty one then, or is there.
+#[test]
+fn a_file_whose_making_was_cut_off_is_made_again() {
+    let calls = {
+        let disk = CrashingStorage::default();
+        let mut store = Store::open(disk.clone(), encrypted()).unwrap();
+        write(&mut store, 0, &text(0, 1));
+        store.flush().unwrap();
+        disk.calls()
+    };
+    for stop in 0..calls {
+        let disk = CrashingStorage::default();
+        let mut store = Store::open(disk.clone(), encrypted()).unwrap();
+        disk.fail(stop, u64::MAX);
+        let _ = store.write(0, &text(0, 1)).and_then(|()| store.flush());
+        for seed in 0..24 {
+            let image = disk.after_power_loss(seed);
+            let again = MemoryStorage::new(image);
+            let mut store = Store::open(&again, encrypted()).unwrap();
+            store.refresh().unwrap();
+            write(&mut store, 1, &text(1, 2));
+            store.flush().unwrap();
+            let found = content(again.snapshot()).unwrap();
+            assert!(found[PAGE..] == text(1, 2));
+        }
+    }
 }
 
 /// The catalog says which dictionaries there are, and those are made of content.

@@ -155,7 +155,7 @@ pub fn forge(base: &[u8], choices: &mut Choices<'_>) -> Vec<u8> {
         return base.to_vec();
     };
     let key = key().filter(|_| header.is_encrypted);
-    let guard = key_place::guard(base, &header, key.as_deref());
+    let guard = key_place::guard(&MemoryStorage::new(base.to_vec()), &header, key.as_deref());
     let Ok(guard) = guard else {
         return base.to_vec();
     };

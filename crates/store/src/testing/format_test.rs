@@ -89,6 +89,7 @@ fn constants_are_as_documented() {
         ("KEY_A", KEY_OFFSETS[0].0),
         ("KEY_B", KEY_OFFSETS[1].0),
         ("KEY_LEN", KEY_LEN as u64),
+        ("SEALED_START", SEALED_START.0),
         ("TAG_LEN", litepack_cipher::TAG_LEN as u64),
         ("COUNTER_LIMIT", litepack_cipher::COUNTER_LIMIT),
         ("SALTS_MAX", SALTS_MAX as u64),

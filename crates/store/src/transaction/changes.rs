@@ -162,7 +162,12 @@ impl<D: Storage> Store<D> {
 /// The free space of a durable commit.
 pub(super) fn load_space<D: Storage>(snapshot: &Snapshot<D>, record: &Record) -> Result<Space> {
     let read = |pointer| snapshot.medium().extent(pointer, Kind::Space);
-    Space::load(record.space, record.end, snapshot.disk().len()?, read)
+    Space::load(
+        record.space,
+        snapshot.extents(record),
+        snapshot.disk().len()?,
+        read,
+    )
 }
 
 impl<D: Storage> Transaction<'_, D> {

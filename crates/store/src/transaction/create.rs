@@ -7,13 +7,27 @@ use crate::format::catalog::Catalog;
 use crate::format::header::{HEAD_LEN, Header};
 use crate::format::key_place;
 use crate::format::layout::{
-    DATA_START, HEADER_LEN, KEY_OFFSETS, MARK_OFFSETS, SLOT_OFFSETS, UNIT_MIN,
+    HEADER_LEN, KEY_OFFSETS, MARK_OFFSETS, SEALED_START, SLOT_OFFSETS, UNIT_MIN,
 };
-use crate::format::offset::FileOffset;
 use crate::format::record::{Record, encode_mark};
 use crate::snapshot::image::Image;
 use crate::snapshot::recover::{Commit, read_slots};
 use crate::transaction::store::Store;
+
+/// Bytes of the places for key blocks.
+#[expect(clippy::cast_possible_truncation, reason = "it is 1024")]
+const PLACES_LEN: usize = (SEALED_START.0 - KEY_OFFSETS[0].0) as usize;
+
+/// Puts `part` into `bytes` at this offset.
+#[expect(
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
+    reason = "records, marks and key blocks are where there is room for them"
+)]
+fn put(bytes: &mut [u8], part: &[u8], offset: u64) {
+    let at = offset as usize;
+    bytes[at..at + part.len()].copy_from_slice(part);
+}
 
 impl<D: Storage> Store<D> {
     /// Writes the first commit, of the empty database, into an empty file.
@@ -22,33 +36,29 @@ impl<D: Storage> Store<D> {
         let header = Header::new(key.is_some())?;
         let (guard, block) = key_place::new_guard(header.uuid, key)?;
         self.snapshot.medium_mut().guard = guard.clone();
-        let record = Record::first(UNIT_MIN, DATA_START);
+        let record = Record::first(UNIT_MIN, guard.data_start());
         let mut head = vec![0; HEAD_LEN];
-        #[expect(
-            clippy::indexing_slicing,
-            clippy::cast_possible_truncation,
-            reason = "records and marks are within the head"
-        )]
-        let mut put = |bytes: &[u8], offset: FileOffset| {
-            let at = offset.0 as usize;
-            head[at..at + bytes.len()].copy_from_slice(bytes);
-        };
         for offset in SLOT_OFFSETS {
-            put(&record.encode(&guard), offset);
+            put(&mut head, &record.encode(&guard), offset.0);
         }
         for offset in MARK_OFFSETS {
-            put(&encode_mark(record.seq, &guard), offset);
-        }
-        if let Some(block) = block {
-            for offset in KEY_OFFSETS {
-                put(&key_place::encode(1, &block, header.uuid), offset);
-            }
+            put(&mut head, &encode_mark(record.seq, &guard), offset.0);
         }
         let disk = self.snapshot.disk();
         // First, because another try after a failure finds the file empty, and so comes here again.
         disk.sync_name()?;
         disk.write_at(&head, 0)?;
         disk.sync()?;
+        if let Some(block) = block {
+            // After the slots, by which a file that is as long is known to be unfinished.
+            let mut places = vec![0; PLACES_LEN];
+            for offset in KEY_OFFSETS {
+                let place = key_place::encode(1, &block, header.uuid);
+                put(&mut places, &place, offset - KEY_OFFSETS[0]);
+            }
+            disk.write_at(&places, KEY_OFFSETS[0].0)?;
+            disk.sync()?;
+        }
         // Last, because a header says that all of this is there.
         let finished = disk.write_at(&header.encode(), 0);
         if let Err(error) = finished.and_then(|()| disk.sync()) {
