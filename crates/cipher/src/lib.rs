@@ -37,4 +37,4 @@ pub use block::{BLOCK_LEN, KeyBlock};
 pub use error::{Error, Result};
 pub use key::{Costs, Key};
 pub use keys::{Keys, MAC_LEN, new_data_key};
-pub use session::{COUNTER_LIMIT, Nonce, Salt, Session, TAG_LEN};
+pub use session::{COUNTER_LIMIT, FreshNonce, FreshNonces, Nonce, Salt, Session, TAG_LEN};

@@ -1,10 +1,12 @@
 //! Sealing.
 //!
 //! A session belongs to one writer: its salt is random, so no two have the same key, and its counter only goes up. A
-//! number is taken before the message is encrypted and never given back, be the message written, undone or lost. The
+//! nonce is taken before the message is encrypted, used once, and never given back, be the message written, undone or
+//! lost. Several can be taken at once, which are neighbours then, in whatever order threads come to use them. The
 //! session ends with its writer, after as many messages as its key may encrypt, and with a fork: the child would go on
 //! with the same numbers.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use litepack_reclaimable::Locked;
@@ -41,6 +43,26 @@ impl Nonce {
     pub(crate) fn of_key(&self) -> ring::aead::Nonce {
         let [a, b, c, d, e, f, g, h] = self.counter.to_le_bytes();
         ring::aead::Nonce::assume_unique_for_key([a, b, c, d, e, f, g, h, 0, 0, 0, 0])
+    }
+}
+
+/// A nonce that no message has had. To seal one uses it up.
+#[derive(Debug)]
+pub struct FreshNonce(Nonce);
+
+/// Some of them, neighbours.
+#[derive(Debug)]
+pub struct FreshNonces {
+    salt: Salt,
+    counters: Range<u64>,
+}
+
+impl Iterator for FreshNonces {
+    type Item = FreshNonce;
+
+    fn next(&mut self) -> Option<FreshNonce> {
+        let (salt, counter) = (self.salt, self.counters.next()?);
+        Some(FreshNonce(Nonce { salt, counter }))
     }
 }
 
@@ -81,20 +103,52 @@ impl Session {
         self.process == std::process::id() && used < COUNTER_LIMIT - (1 << 20)
     }
 
-    /// Encrypts `bytes` from `start` on and appends the tag. `context` has to be told again to open it.
+    /// Nonces for so many messages. Those that are not used are lost.
+    ///
+    /// # Errors
+    /// [`Error::UsedUp`] if there are fewer left.
+    pub fn nonces(&self, count: usize) -> Result<FreshNonces> {
+        let after = |next: u64| {
+            let end = next.checked_add(count as u64)?;
+            (end <= COUNTER_LIMIT).then_some(end)
+        };
+        let taken = self
+            .next
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, after);
+        let start = taken.map_err(|_| Error::UsedUp)?;
+        Ok(FreshNonces {
+            salt: self.salt,
+            counters: start..start + count as u64,
+        })
+    }
+
+    /// As [`Session::seal_with`], with a nonce that is taken now.
+    ///
+    /// # Errors
+    /// As [`Session::seal_with`].
+    pub fn seal(&self, context: &[u8], bytes: &mut Vec<u8>, start: usize) -> Result<Nonce> {
+        let nonce = self.nonces(1)?.next().ok_or(Error::UsedUp)?;
+        self.seal_with(nonce, context, bytes, start)
+    }
+
+    /// Encrypts `bytes` from `start` on and appends the tag. `context` has to be told again to open it, and so has the
+    /// nonce, which is of this session.
     ///
     /// # Errors
     /// [`Error::UsedUp`], or when there is no memory; then `bytes` are as they were.
-    pub fn seal(&self, context: &[u8], bytes: &mut Vec<u8>, start: usize) -> Result<Nonce> {
+    pub fn seal_with(
+        &self,
+        nonce: FreshNonce,
+        context: &[u8],
+        bytes: &mut Vec<u8>,
+        start: usize,
+    ) -> Result<Nonce> {
         litepack_io::memory::room(bytes, TAG_LEN)?;
-        let counter = self.next.fetch_add(1, Ordering::Relaxed);
-        if counter >= COUNTER_LIMIT {
+        let FreshNonce(nonce) = nonce;
+        // Of another session it may be fresh for that one only.
+        if nonce.salt != self.salt {
             return Err(Error::UsedUp);
         }
-        let nonce = Nonce {
-            salt: self.salt,
-            counter,
-        };
         let plain = bytes.get_mut(start..).unwrap_or_default();
         let tag = self
             .key
@@ -136,6 +190,28 @@ mod tests {
             all.collect::<std::collections::HashSet<_>>()
         });
         assert_eq!(counters.len(), 2000);
+    }
+
+    /// Whichever thread uses them, and in whatever order.
+    #[test]
+    fn nonces_that_are_taken_at_once_are_neighbours_and_of_one_session() {
+        let keys = keys();
+        let (session, other) = (Session::new(&keys).unwrap(), Session::new(&keys).unwrap());
+        let taken = |count| session.nonces(count).unwrap().map(|fresh| fresh.0.counter);
+        let first: Vec<_> = taken(5).collect();
+        assert_eq!(first, [0, 1, 2, 3, 4]);
+        // What is not used is not given again.
+        drop(taken(10));
+        assert!(taken(3).eq(15..18));
+        let mut bytes = vec![1, 2, 3];
+        let of_other = other.nonces(1).unwrap().next().unwrap();
+        let refused = session.seal_with(of_other, b"", &mut bytes, 0);
+        assert_eq!((refused, bytes), (Err(Error::UsedUp), vec![1, 2, 3]));
+        session.skip_to(COUNTER_LIMIT - 4);
+        assert!(matches!(session.nonces(5), Err(Error::UsedUp)));
+        assert!(taken(4).eq(COUNTER_LIMIT - 4..COUNTER_LIMIT));
+        assert!(matches!(session.nonces(1), Err(Error::UsedUp)));
+        assert!(matches!(session.nonces(usize::MAX), Err(Error::UsedUp)));
     }
 
     #[test]

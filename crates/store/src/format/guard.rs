@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use litepack_cipher::{Keys, MAC_LEN, Nonce, Session, TAG_LEN};
+use litepack_cipher::{FreshNonce, Keys, MAC_LEN, Nonce, Session, TAG_LEN};
 use litepack_codec::Codec;
 
 use crate::error::{Error, Result, SOME_PAGE};
@@ -250,6 +250,10 @@ impl Sealing {
     }
 }
 
+/// Seals one unit; in a file without a key there is nothing to it.
+#[derive(Debug)]
+pub(crate) struct Seal(Option<FreshNonce>);
+
 /// Makes extents what they are in the file.
 #[derive(Clone, Debug)]
 pub(crate) struct Sealer {
@@ -268,17 +272,41 @@ impl Sealer {
         self.guard.excess()
     }
 
+    /// For so many units, in order: a leaf has the nonces of neighbours as one run, so it is good to seal neighbours with
+    /// neighbours.
+    pub(crate) fn seals(&self, count: usize) -> Result<impl Iterator<Item = Seal> + use<>> {
+        let session = self.of_keys()?;
+        let mut nonces = session.map(|session| session.nonces(count)).transpose()?;
+        Ok((0..count).map(move |_| Seal(nonces.as_mut().and_then(Iterator::next))))
+    }
+
     /// Makes what the codec made of a unit, `bytes` from `start` on, what is stored.
     pub(crate) fn unit(&self, codec: Codec, bytes: &mut Vec<u8>, start: usize) -> Result<Voucher> {
-        let Some(session) = self.of_keys()? else {
-            let stored = bytes.get(start..).unwrap_or_default();
-            return Ok(Voucher {
-                sum: self.guard.uuid.sum32(stored),
-                nonce: Nonce::NONE,
-            });
+        let seal = self.seals(1)?.next().unwrap_or(Seal(None));
+        self.unit_with(seal, codec, bytes, start)
+    }
+
+    /// The same with a seal of this sealer's.
+    pub(crate) fn unit_with(
+        &self,
+        seal: Seal,
+        codec: Codec,
+        bytes: &mut Vec<u8>,
+        start: usize,
+    ) -> Result<Voucher> {
+        let (session, nonce) = match (self.of_keys()?, seal.0) {
+            (Some(session), Some(nonce)) => (session, nonce),
+            (None, None) => {
+                let stored = bytes.get(start..).unwrap_or_default();
+                return Ok(Voucher {
+                    sum: self.guard.uuid.sum32(stored),
+                    nonce: Nonce::NONE,
+                });
+            }
+            _ => return Err(no_session()),
         };
         let context = self.guard.context(Kind::Unit, codec);
-        let nonce = session.seal(&context, bytes, start)?;
+        let nonce = session.seal_with(nonce, &context, bytes, start)?;
         #[cfg(test)]
         crate::testing::note_nonce(nonce);
         Ok(Voucher {
@@ -306,7 +334,11 @@ impl Sealer {
         match (&self.session, self.guard.is_encrypted()) {
             (None, false) => Ok(None),
             (Some(session), true) => Ok(Some(session)),
-            _ => Err(Error::Io(std::io::Error::other("no session to seal with"))),
+            _ => Err(no_session()),
         }
     }
+}
+
+fn no_session() -> Error {
+    Error::Io(std::io::Error::other("no session to seal with"))
 }

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::io;
 
-use litepack_cipher::{Key, KeyBlock};
+use litepack_cipher::{Key, KeyBlock, Nonce};
 use litepack_codec::Dictionary;
 use litepack_io::random::SplitMix64;
 use litepack_io::storage::{ReadAt, Storage};
@@ -468,6 +468,28 @@ fn no_nonce_comes_twice() {
         .map(|extent: Extent| extent.nonce.salt)
         .collect();
     assert!(salts.len() > 3, "{} sessions are left", salts.len());
+}
+
+/// Several workers encode and seal, in an order that nothing decides.
+#[test]
+fn neighbours_have_neighbouring_nonces_whichever_thread_seals_them() {
+    const UNITS: u64 = 1000;
+    let options = Options {
+        threads: 4,
+        ..encrypted()
+    };
+    let mut store = Store::open(MemoryStorage::default(), options).unwrap();
+    for unit in 0..UNITS {
+        write(&mut store, unit, &text(unit, 1));
+    }
+    store.flush().unwrap();
+    let mut nonces = Vec::new();
+    for unit in Unit(0).up_to(Unit(UNITS)) {
+        nonces.push(store.entry(unit).unwrap().nonce);
+    }
+    let is_break = |pair: &&[Nonce]| pair[0].counter + 1 != pair[1].counter;
+    let breaks = nonces.windows(2).filter(is_break).count();
+    assert!(breaks < 8, "{breaks} breaks");
 }
 
 fn with_places(image: &[u8], places: [Option<[u8; KEY_LEN]>; 2]) -> Vec<u8> {

@@ -205,7 +205,7 @@ impl<D: Storage> Transaction<'_, D> {
         if is_worth_it && self.training_due().is_none() {
             let recipe = self.recipe()?;
             let workers = &mut self.store.snapshot.pages().workers;
-            self.store.writer.buffer.begin(&recipe, limit, workers);
+            self.store.writer.buffer.begin(&recipe, limit, workers)?;
         }
         Ok(())
     }
@@ -293,7 +293,7 @@ impl<D: Storage> Transaction<'_, D> {
         let (limit, workers) = (pages.workers_max(), &mut pages.workers);
         let in_groups = self.changes.in_order.is_some();
         let buffer = &mut self.store.writer.buffer;
-        let mut finishing = buffer.finish(recipe, limit, workers, in_groups);
+        let mut finishing = buffer.finish(recipe, limit, workers, in_groups)?;
         loop {
             let pages = self.store.snapshot.pages();
             let Some(finished) = finishing.group(&pages.workers, &mut pages.tools)? else {

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use litepack_codec::{DictId, Encoding, Level};
 
 use crate::error::Result;
-use crate::format::guard::{Sealer, Voucher};
+use crate::format::guard::{Seal, Sealer, Voucher};
 use crate::format::unit::Unit;
 use crate::medium::dictionaries::Choice;
 use crate::medium::tools::{Tools, Workers};
@@ -317,8 +317,14 @@ impl WriteBuffer {
         self.units.len() - self.differing >= UNITS_PER_WORKER
     }
 
-    /// Has workers encode the units that wait, as `recipe` says.
-    pub(crate) fn begin(&mut self, recipe: &Recipe, limit: usize, workers: &mut Workers) {
+    /// Has workers encode the units that wait, as `recipe` says. Their seals are taken here: workers would take them by
+    /// turns, and those of neighbours would be none.
+    pub(crate) fn begin(
+        &mut self,
+        recipe: &Recipe,
+        limit: usize,
+        workers: &mut Workers,
+    ) -> Result<()> {
         let given = self.given.get_or_insert_default();
         let limit = limit.min((self.units.len() - self.differing) / UNITS_PER_WORKER);
         for job in self.waiting.chunks(UNITS_PER_JOB) {
@@ -329,8 +335,9 @@ impl WriteBuffer {
             // A unit that was cut off is not here any more.
             let pages = job
                 .iter()
-                .filter_map(|unit| Some((*unit, units.get(unit)?.clone())))
-                .collect();
+                .filter_map(|unit| Some((*unit, units.get(unit)?.clone())));
+            let seals = recipe.sealer.seals(job.len())?;
+            let pages = pages.zip(seals).collect();
             let job = move |tools: &mut Tools| {
                 // Without memory there is no result: the handle will find out itself.
                 if let Ok(part) = encode(number, pages, &recipe, tools) {
@@ -340,6 +347,7 @@ impl WriteBuffer {
             workers.give(limit, Box::new(job));
         }
         self.waiting.clear();
+        Ok(())
     }
 
     /// Takes everything buffered out, to be encoded as `recipe` says: no unit is a difference any more. Units that no
@@ -350,10 +358,10 @@ impl WriteBuffer {
         limit: usize,
         workers: &mut Workers,
         in_groups: bool,
-    ) -> Finishing {
+    ) -> Result<Finishing> {
         self.waiting.append(&mut self.again);
         if limit > 0 && self.is_worth_beginning() {
-            self.begin(&recipe, limit, workers);
+            self.begin(&recipe, limit, workers)?;
         }
         let finishing = Finishing {
             recipe,
@@ -365,7 +373,7 @@ impl WriteBuffer {
             in_groups,
         };
         self.clear();
-        finishing
+        Ok(finishing)
     }
 }
 
@@ -409,7 +417,8 @@ impl Finishing {
             let later = next.map(|next| self.units.split_off(&next));
             let mut units = std::mem::replace(&mut self.units, later.unwrap_or_default());
             let pages = units.iter().map(|(unit, page)| (*unit, page.clone()));
-            let pages = litepack_io::memory::collect(pages)?;
+            let seals = self.recipe.sealer.seals(units.len())?;
+            let pages = litepack_io::memory::collect(pages.zip(seals))?;
             let part = encode(0, pages, &self.recipe, tools)?;
             finished.take_up(part, &mut units);
         }
@@ -498,16 +507,16 @@ impl Finished {
 
 fn encode(
     job: usize,
-    mut pages: Vec<(Unit, Page)>,
+    mut pages: Vec<((Unit, Page), Seal)>,
     recipe: &Recipe,
     tools: &mut Tools,
 ) -> Result<Part> {
     // Where memory is short an encoder has only one dictionary prepared at a time.
-    pages.sort_by_key(|(_, page)| page.choice.number);
+    pages.sort_by_key(|((_, page), _)| page.choice.number);
     let encoder = tools.encoder(recipe.level, recipe.columnar);
     let mut bytes = litepack_io::memory::with_room(pages.len() * 1024)?;
     let mut encoded = litepack_io::memory::with_room(pages.len())?;
-    for (unit, page) in pages {
+    for ((unit, page), seal) in pages {
         let start = bytes.len();
         let Page {
             bytes: page,
@@ -518,7 +527,7 @@ fn encode(
             (Encoding::RAW, Voucher::NONE)
         } else {
             let codec = encoder.encode(&page, choice.dictionary.as_deref(), &mut bytes)?;
-            let voucher = recipe.sealer.unit(codec, &mut bytes, start)?;
+            let voucher = recipe.sealer.unit_with(seal, codec, &mut bytes, start)?;
             (choice.encoding(codec, recipe.level), voucher)
         };
         encoded.push(Encoded {
@@ -570,7 +579,7 @@ mod tests {
         tools: &mut Tools,
     ) -> BTreeMap<Unit, (Encoding, Vec<u8>)> {
         let mut found = BTreeMap::new();
-        let mut finishing = buffer.finish(RECIPE, limit, workers, true);
+        let mut finishing = buffer.finish(RECIPE, limit, workers, true).unwrap();
         while let Some(group) = finishing.group(workers, tools).unwrap() {
             assert!(group.order.is_sorted());
             for stored in group.iter() {
@@ -604,7 +613,7 @@ mod tests {
         for unit in 0..64 {
             put(&mut buffer, unit, unit);
         }
-        buffer.begin(&RECIPE, 1, workers);
+        buffer.begin(&RECIPE, 1, workers).unwrap();
         while workers.waiting() > 0 {
             std::thread::yield_now();
         }
@@ -619,7 +628,7 @@ mod tests {
             for unit in (0..300).rev() {
                 put(&mut buffer, unit, unit);
                 if limit > 0 && buffer.is_worth_beginning() {
-                    buffer.begin(&RECIPE, limit, &mut workers);
+                    buffer.begin(&RECIPE, limit, &mut workers).unwrap();
                 }
             }
             let found = finish(&mut buffer, limit, &mut workers, &mut tools);
