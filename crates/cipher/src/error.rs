@@ -12,13 +12,16 @@ pub enum Error {
     /// The key is another one than the file's.
     #[error("wrong key")]
     WrongKey,
+    /// There is a passphrase, and it is empty.
+    #[error("a passphrase has at least one byte")]
+    NoPassphrase,
     /// The block asks for something that this version does not know, or refuses to do.
     #[error("{0}")]
     Unsupported(String),
     /// Sealed or signed bytes were changed since, or are something else.
     #[error("is not what was encrypted there")]
     NotAuthentic,
-    /// A session has sealed as much as it may.
+    /// A session has sealed as much as it may, or is another process's.
     #[error("the session is used up")]
     UsedUp,
     /// There is no memory, or there are no random numbers.

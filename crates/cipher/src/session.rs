@@ -9,7 +9,7 @@
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use litepack_reclaimable::Locked;
+use litepack_reclaimable::{Locked, ThisProcess};
 use ring::aead::{Aad, LessSafeKey};
 
 use crate::error::{Error, Result};
@@ -73,7 +73,7 @@ pub struct Session {
     key: Locked<LessSafeKey>,
     next: AtomicU64,
     /// The process that has it.
-    process: u32,
+    process: ThisProcess,
 }
 
 impl Session {
@@ -93,14 +93,14 @@ impl Session {
             salt,
             key: key.ok_or(litepack_io::memory::OutOfMemory)?,
             next: AtomicU64::new(0),
-            process: std::process::id(),
+            process: ThisProcess::new(),
         })
     }
 
     /// Whether it may seal another million messages. If not, the caller begins a new one.
     pub fn is_usable(&self) -> bool {
         let used = self.next.load(Ordering::Relaxed);
-        self.process == std::process::id() && used < COUNTER_LIMIT - (1 << 20)
+        self.process.is_here() && used < COUNTER_LIMIT - (1 << 20)
     }
 
     /// Nonces for so many messages. Those that are not used are lost.
@@ -145,8 +145,8 @@ impl Session {
     ) -> Result<Nonce> {
         litepack_io::memory::room(bytes, TAG_LEN)?;
         let FreshNonce(nonce) = nonce;
-        // Of another session it may be fresh for that one only.
-        if nonce.salt != self.salt {
+        // Of another session it may be fresh for that one only. And a child that was forked since has it, too.
+        if nonce.salt != self.salt || !self.process.is_here() {
             return Err(Error::UsedUp);
         }
         let plain = bytes.get_mut(start..).unwrap_or_default();
@@ -239,13 +239,17 @@ mod tests {
         }
     }
 
-    /// The child of a fork has another number: it may not go on with the parent's counter.
+    /// The child of a fork has the parent's counter, and the nonces that the parent has taken: it may use none.
     #[test]
     fn a_session_of_another_process_is_not_usable() {
         let keys = keys();
         let mut session = Session::new(&keys).unwrap();
         assert!(session.is_usable());
-        session.process ^= 1;
+        let nonce = session.nonces(1).unwrap().next().unwrap();
+        session.process = ThisProcess::of_another();
         assert!(!session.is_usable());
+        let mut bytes = vec![1, 2, 3];
+        let refused = session.seal_with(nonce, b"", &mut bytes, 0);
+        assert_eq!((refused, bytes), (Err(Error::UsedUp), vec![1, 2, 3]));
     }
 }

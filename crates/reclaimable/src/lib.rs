@@ -3,7 +3,9 @@
 //! ```text
 //! arena.rs    slots for pages of one size, in segments: what is safe to call
 //! segment.rs  the slots of one segment, and why a copy out of them is right
-//! mapping.rs  what is asked of the system
+//! mapping.rs  memory of that kind
+//! pages.rs    what is asked of the system
+//! process.rs  whether this is a child that was forked
 //! locked.rs   a value that is wiped, and kept out of swap and core dumps as far as the system allows it
 //! ```
 //! Pages that a process keeps decoded are like the system's own page cache: it is good to have them, and nothing is lost
@@ -29,10 +31,14 @@ mod mapping;
 #[cfg(not(target_os = "linux"))]
 #[path = "no_mapping.rs"]
 mod mapping;
+#[cfg(target_os = "linux")]
+mod pages;
+mod process;
 mod segment;
 #[cfg(all(test, target_os = "linux"))]
 mod tests;
 
 pub use arena::{Arena, SEGMENT};
 pub use locked::Locked;
+pub use process::ThisProcess;
 pub use segment::{Key, SlotContent};

@@ -9,7 +9,7 @@ use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
 /// A value in memory that is wiped when it goes.
-pub struct Locked<T> {
+pub struct Locked<T: ?Sized> {
     value: NonNull<T>,
     place: Place,
 }
@@ -30,40 +30,52 @@ impl<T> Locked<T> {
     }
 }
 
-impl<T> Deref for Locked<T> {
+impl Locked<[u8]> {
+    /// A copy of bytes. `None` if there is no memory.
+    pub fn copy_of(bytes: &[u8]) -> Option<Locked<[u8]>> {
+        let place = Place::new(bytes.len(), 1)?;
+        let at = place.start();
+        // SAFETY: the place has room for so many bytes, is writable, and is only known here.
+        unsafe { at.copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len()) };
+        let value = NonNull::slice_from_raw_parts(at, bytes.len());
+        Some(Locked { value, place })
+    }
+}
+
+impl<T: ?Sized> Deref for Locked<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        // SAFETY: it was written by `new`, and lives as long as `self`, through which it is borrowed.
+        // SAFETY: it was written when `self` was made, and lives as long as `self`, through which it is borrowed.
         unsafe { self.value.as_ref() }
     }
 }
 
-impl<T> DerefMut for Locked<T> {
+impl<T: ?Sized> DerefMut for Locked<T> {
     fn deref_mut(&mut self) -> &mut T {
         // SAFETY: as in `deref`; and `self` is borrowed alone.
         unsafe { self.value.as_mut() }
     }
 }
 
-impl<T> Drop for Locked<T> {
+impl<T: ?Sized> Drop for Locked<T> {
     fn drop(&mut self) {
-        // SAFETY: it was written by `new` and is not used again.
+        // SAFETY: it was written when `self` was made and is not used again.
         unsafe { self.value.drop_in_place() };
         self.place.wipe();
     }
 }
 
-impl<T> std::fmt::Debug for Locked<T> {
+impl<T: ?Sized> std::fmt::Debug for Locked<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Locked(..)")
     }
 }
 
 // SAFETY: it owns the value, and its memory belongs to no thread.
-unsafe impl<T: Send> Send for Locked<T> {}
+unsafe impl<T: Send + ?Sized> Send for Locked<T> {}
 // SAFETY: a shared borrow of it gives a shared borrow of the value and nothing else.
-unsafe impl<T: Sync> Sync for Locked<T> {}
+unsafe impl<T: Sync + ?Sized> Sync for Locked<T> {}
 
 /// Writes zeros, which the compiler does not leave out although nothing reads them.
 ///
@@ -81,49 +93,32 @@ unsafe fn wipe(start: NonNull<u8>, len: usize) {
 mod linux {
     use std::ptr::NonNull;
 
-    use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mlock, mmap_anonymous, munmap};
+    use rustix::mm::Advice;
+
+    use crate::pages::Pages;
 
     /// Whole pages of the system.
-    pub(super) struct Place {
-        start: NonNull<u8>,
-        len: usize,
-    }
+    pub(super) struct Place(Pages);
 
     impl Place {
         pub(super) fn new(size: usize, align: usize) -> Option<Place> {
-            let page = rustix::param::page_size();
-            if align > page {
+            if align > rustix::param::page_size() {
                 return None;
             }
-            let len = size.max(1).checked_next_multiple_of(page)?;
-            let access = ProtFlags::READ | ProtFlags::WRITE;
-            // SAFETY: the system chooses the place, so no memory in use is mapped over.
-            let start =
-                unsafe { mmap_anonymous(std::ptr::null_mut(), len, access, MapFlags::PRIVATE) };
-            let start: NonNull<u8> = NonNull::new(start.ok()?.cast())?;
+            let pages = Pages::new(size)?;
             // A process may lock little, and then the key is where it would be without this.
-            // SAFETY: the range was just mapped, and neither call changes what is in it.
-            unsafe {
-                let _ = mlock(start.as_ptr().cast(), len);
-                let _ = madvise(start.as_ptr().cast(), len, Advice::LinuxDontDump);
-            }
-            Some(Place { start, len })
+            let _ = pages.lock();
+            pages.advise(Advice::LinuxDontDump);
+            Some(Place(pages))
         }
 
         pub(super) fn start(&self) -> NonNull<u8> {
-            self.start
+            self.0.start()
         }
 
         pub(super) fn wipe(&mut self) {
             // SAFETY: the value in it was dropped, and the mapping is as long.
-            unsafe { super::wipe(self.start, self.len) };
-        }
-    }
-
-    impl Drop for Place {
-        fn drop(&mut self) {
-            // SAFETY: it was mapped with this length, and what was in it is gone.
-            let _ = unsafe { munmap(self.start.as_ptr().cast(), self.len) };
+            unsafe { super::wipe(self.0.start(), self.0.len()) };
         }
     }
 }
@@ -178,6 +173,14 @@ mod tests {
         assert_eq!(std::sync::Arc::strong_count(&counted), 2);
         drop(locked);
         assert_eq!(std::sync::Arc::strong_count(&counted), 1);
+    }
+
+    #[test]
+    fn bytes_of_any_length_are_copied() {
+        for len in [0, 1, 32, 5000] {
+            let bytes: Vec<u8> = (0..len).map(|at| at as u8).collect();
+            assert_eq!(*Locked::copy_of(&bytes).unwrap(), *bytes);
+        }
     }
 
     #[test]
