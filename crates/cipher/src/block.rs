@@ -3,6 +3,8 @@
 //! It is all that has to be written anew when the user's key changes. The check value is compared before anything is
 //! decrypted: AES-GCM alone would not tell which of two keys was meant, and a wrong key would look like damage.
 
+use litepack_io::memory::OutOfMemory;
+use litepack_reclaimable::Locked;
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use ring::hkdf::Prk;
 use ring::hmac;
@@ -35,7 +37,7 @@ pub struct KeyBlock(pub [u8; BLOCK_LEN]);
 
 /// The keys of a block, from the user's key and the block's salt.
 struct Wrapping {
-    prk: Prk,
+    prk: Locked<Prk>,
 }
 
 impl Wrapping {
@@ -151,7 +153,7 @@ impl KeyBlock {
 
 fn wrapping(key: &Key, salt: &[u8], costs: Option<Costs>) -> Result<Wrapping> {
     let stretched = derive::stretch(key, salt, costs)?;
-    let prk = derive::extract(salt, &*stretched);
+    let prk = Locked::new(derive::extract(salt, &*stretched)).ok_or(OutOfMemory)?;
     Ok(Wrapping { prk })
 }
 
@@ -192,6 +194,15 @@ mod tests {
             }
             assert_eq!(block.open(key, &[8; 16]).unwrap_err(), Error::WrongKey);
         }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn the_key_that_wraps_is_not_in_core_dumps() {
+        let key = Key::raw(&[1; 32]).unwrap();
+        let wrapping = wrapping(&key, &[2; 16], None).unwrap();
+        let prk: &Prk = &wrapping.prk;
+        assert!(!crate::testing::is_in_core_dumps(prk));
     }
 
     #[test]

@@ -1,28 +1,39 @@
 //! A key as the user has it.
 
-use zeroize::Zeroizing;
+use litepack_io::memory::OutOfMemory;
+use litepack_reclaimable::Locked;
 
-/// A passphrase, or a raw key of 32 bytes. It is wiped when it goes, and never shown.
+use crate::error::{Error, Result};
+
+/// A passphrase, or a raw key of 32 bytes. It is in memory that is wiped when it goes, and never shown.
 pub struct Key {
-    pub(crate) bytes: Zeroizing<Vec<u8>>,
+    pub(crate) bytes: Locked<[u8]>,
     pub(crate) is_raw: bool,
 }
 
 impl Key {
-    /// A key that is 32 random bytes. `None` if it has another length.
-    pub fn raw(bytes: &[u8]) -> Option<Key> {
-        (bytes.len() == 32).then(|| Key {
-            bytes: Zeroizing::new(bytes.to_vec()),
-            is_raw: true,
-        })
+    /// A key that is 32 random bytes.
+    ///
+    /// # Errors
+    /// When there is no memory.
+    pub fn raw(bytes: &[u8; 32]) -> Result<Key> {
+        Key::copy_of(bytes, true)
     }
 
-    /// A passphrase: any bytes. `None` if there are none.
-    pub fn passphrase(bytes: &[u8]) -> Option<Key> {
-        (!bytes.is_empty()).then(|| Key {
-            bytes: Zeroizing::new(bytes.to_vec()),
-            is_raw: false,
-        })
+    /// A passphrase: any bytes.
+    ///
+    /// # Errors
+    /// [`Error::NoPassphrase`] if there are none, or when there is no memory.
+    pub fn passphrase(bytes: &[u8]) -> Result<Key> {
+        match bytes {
+            [] => Err(Error::NoPassphrase),
+            bytes => Key::copy_of(bytes, false),
+        }
+    }
+
+    fn copy_of(bytes: &[u8], is_raw: bool) -> Result<Key> {
+        let bytes = Locked::copy_of(bytes).ok_or(OutOfMemory)?;
+        Ok(Key { bytes, is_raw })
     }
 }
 
@@ -79,11 +90,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_have_their_lengths_and_are_not_shown() {
-        assert!(Key::raw(&[1; 31]).is_none() && Key::raw(&[1; 33]).is_none());
-        assert!(Key::passphrase(b"").is_none());
+    fn keys_are_not_empty_and_not_shown() {
+        let refused = Key::passphrase(b"");
+        assert!(matches!(refused, Err(Error::NoPassphrase)));
         let shown = format!("{:?}", [Key::raw(&[0x61; 32]), Key::passphrase(b"secret")]);
-        assert_eq!(shown, "[Some(Key(..)), Some(Key(..))]");
+        assert_eq!(shown, "[Ok(Key(..)), Ok(Key(..))]");
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn keys_are_not_in_core_dumps() {
+        for key in [Key::raw(&[1; 32]), Key::passphrase(&[2; 9000])] {
+            let key = key.unwrap();
+            assert!(!crate::testing::is_in_core_dumps(&*key.bytes));
+        }
+        assert!(crate::testing::is_in_core_dumps(&*vec![1; 32]));
     }
 
     #[test]

@@ -32,6 +32,8 @@ mod keys;
 #[cfg(test)]
 mod known_answers;
 mod session;
+#[cfg(all(test, target_os = "linux"))]
+mod testing;
 
 pub use block::{BLOCK_LEN, KeyBlock};
 pub use error::{Error, Result};
