@@ -24,15 +24,12 @@ pub enum Error {
     /// A session has sealed as much as it may, or is another process's.
     #[error("the session is used up")]
     UsedUp,
-    /// There is no memory, or there are no random numbers.
+    /// There is no memory.
+    #[error(transparent)]
+    OutOfMemory(#[from] OutOfMemory),
+    /// There are no random numbers.
     #[error("{0}")]
     System(String),
-}
-
-impl From<OutOfMemory> for Error {
-    fn from(error: OutOfMemory) -> Error {
-        Error::System(error.to_string())
-    }
 }
 
 impl From<getrandom::Error> for Error {

@@ -60,9 +60,9 @@ const FLOOR: Costs = Costs {
     passes: 2,
     lanes: 1,
 };
-/// A stranger's file asks for no more: a GiB of memory, and some seconds.
+/// A stranger's file asks for no more: 256 MiB of memory, and some seconds.
 const CEILING: Costs = Costs {
-    memory: 1 << 20,
+    memory: 256 << 10,
     passes: 64,
     lanes: 16,
 };
@@ -115,13 +115,13 @@ mod tests {
             passes,
             lanes,
         };
-        assert!(with(1 << 20, 2, 16).are_sane());
+        assert!(with(256 << 10, 8, 16).are_sane());
         let wrong = [
             with((19 << 10) - 1, 2, 1),
             with(19 << 10, 1, 1),
             with(19 << 10, 2, 0),
-            with((1 << 20) + 1, 2, 1),
-            with(1 << 20, 3, 1),
+            with((256 << 10) + 1, 2, 1),
+            with(256 << 10, 9, 1),
             with(19 << 10, 65, 1),
             with(19 << 10, 2, 17),
             with(u32::MAX, u32::MAX, u32::MAX),

@@ -78,6 +78,7 @@ impl From<litepack_cipher::Error> for Error {
         match error {
             litepack_cipher::Error::WrongKey => Error::WrongKey,
             litepack_cipher::Error::Unsupported(what) => Error::Unsupported(what),
+            litepack_cipher::Error::OutOfMemory(error) => error.into(),
             other => Error::Io(io::Error::other(other)),
         }
     }

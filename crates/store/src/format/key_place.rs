@@ -70,25 +70,102 @@ pub(crate) fn guard(disk: &impl ReadAt, header: &Header, key: Option<&Key>) -> R
         (true, None) => return Err(Error::NoKey),
         (true, Some(key)) => key,
     };
-    let [a, b] = KEY_OFFSETS.map(|offset| read(disk, offset, uuid));
-    let (a, b) = (a?, b?);
-    let is_newer = |(seq, _): &(u64, _), other: &Option<(u64, _)>| {
-        other.as_ref().is_none_or(|(other, _)| seq > other)
-    };
-    let (first, second) = match a {
-        Some(a) if is_newer(&a, &b) => (Some(a), b),
-        a => (b, a),
-    };
-    let mut found = Error::damaged("key block", KEY_OFFSETS[0], "both copies are unreadable");
-    for (_, block) in [first, second].into_iter().flatten() {
-        match block.open(key, &uuid.0) {
-            Ok(data) => return Ok(Guard::keys(uuid, Keys::new(&data, &uuid.0)?)),
-            Err(litepack_cipher::Error::NotAuthentic) => {
-                let why = "the wrapped key is not authentic";
-                found = Error::damaged("key block", KEY_OFFSETS[0], why);
-            }
-            Err(error) => found = error.into(),
+    let places = Places::read(disk, uuid)?;
+    let data = places.open(|block| block.open(key, &uuid.0))?;
+    Ok(Guard::keys(uuid, Keys::new(&data, &uuid.0)?))
+}
+
+/// What is in the two places: the number and the block, if it is valid.
+struct Places([Option<(u64, KeyBlock)>; 2]);
+
+impl Places {
+    fn read(disk: &impl ReadAt, uuid: FileUuid) -> Result<Places> {
+        let [a, b] = KEY_OFFSETS.map(|offset| read(disk, offset, uuid));
+        Ok(Places([a?, b?]))
+    }
+
+    /// What `open` makes of the newer block, or of the older one if that has another key. A passphrase takes time and
+    /// memory: the same block is not opened twice, and where there is no memory the key is not called wrong.
+    fn open<T>(&self, mut open: impl FnMut(&KeyBlock) -> litepack_cipher::Result<T>) -> Result<T> {
+        let mut blocks: Vec<_> = self.0.iter().flatten().collect();
+        blocks.sort_by_key(|(seq, _)| std::cmp::Reverse(*seq));
+        blocks.dedup_by_key(|(_, block)| *block);
+        let mut found = Error::damaged("key block", KEY_OFFSETS[0], "both copies are unreadable");
+        for (_, block) in blocks {
+            found = match open(block) {
+                Ok(opened) => return Ok(opened),
+                Err(litepack_cipher::Error::NotAuthentic) => {
+                    let why = "the wrapped key is not authentic";
+                    Error::damaged("key block", KEY_OFFSETS[0], why)
+                }
+                Err(litepack_cipher::Error::WrongKey) => Error::WrongKey,
+                Err(error) => return Err(error.into()),
+            };
+        }
+        Err(found)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use litepack_cipher::Error as KeyError;
+    use litepack_io::memory::OutOfMemory;
+
+    /// Which blocks are opened, by their first byte, with these in the places and these answers; and the last answer.
+    fn opened(
+        places: [Option<(u64, u8)>; 2],
+        mut answer: impl FnMut(u8) -> litepack_cipher::Result<u8>,
+    ) -> (Vec<u8>, Result<u8>) {
+        let block = |first| {
+            let mut bytes = [0; BLOCK_LEN];
+            bytes[0] = first;
+            KeyBlock(bytes)
+        };
+        let places = places.map(|place| place.map(|(seq, first)| (seq, block(first))));
+        let mut tried = Vec::new();
+        let result = Places(places).open(|block| {
+            tried.push(block.0[0]);
+            answer(block.0[0])
+        });
+        (tried, result)
+    }
+
+    #[test]
+    fn a_block_is_opened_once_and_the_newer_one_first() {
+        let wrong = |_| Err(KeyError::WrongKey);
+        let (tried, found) = opened([Some((1, 7)), Some((1, 7))], wrong);
+        assert_eq!(tried, [7]);
+        assert!(matches!(found, Err(Error::WrongKey)));
+        for places in [[Some((3, 7)), Some((2, 8))], [Some((2, 8)), Some((3, 7))]] {
+            let (tried, found) = opened(places, wrong);
+            assert_eq!(tried, [7, 8]);
+            assert!(matches!(found, Err(Error::WrongKey)));
+            let (tried, found) = opened(places, Ok);
+            assert_eq!((tried, found.unwrap()), (vec![7], 7));
+        }
+        let (tried, found) = opened([None, Some((2, 8))], Ok);
+        assert_eq!((tried, found.unwrap()), (vec![8], 8));
+        assert!(matches!(opened([None, None], Ok).1, Err(Error::Damaged(_))));
+    }
+
+    /// If there is no memory to stretch a passphrase, or the file wants more than is allowed, nothing is known of the key.
+    #[test]
+    fn only_another_key_leads_to_the_older_block() {
+        let places = [Some((3, 7)), Some((2, 8))];
+        for (error, goes_on) in [
+            (KeyError::WrongKey, true),
+            (KeyError::NotAuthentic, true),
+            (KeyError::OutOfMemory(OutOfMemory), false),
+            (KeyError::Unsupported("cipher 9".into()), false),
+        ] {
+            let answer = |first| match first {
+                7 => Err(error.clone()),
+                other => Ok(other),
+            };
+            let (tried, found) = opened(places, answer);
+            assert_eq!(tried.len(), if goes_on { 2 } else { 1 }, "{error:?}");
+            assert_eq!(found.ok(), goes_on.then_some(8));
         }
     }
-    Err(found)
 }
