@@ -33,8 +33,10 @@ pub enum Error {
     /// The file was written by a newer Litepack, in a way this one cannot read.
     #[error("the packed file needs a newer Litepack: {0}")]
     Unsupported(String),
-    /// The file is encrypted, and there is no key.
-    #[error("file is encrypted: give PRAGMA key")]
+    /// The file is encrypted, and there is no key. No user can give one yet, so the text does not ask for it.
+    #[error(
+        "the file is encrypted, and this version of Litepack cannot open encrypted files: use a newer one"
+    )]
     NoKey,
     /// The file is encrypted with another key.
     #[error("wrong key")]

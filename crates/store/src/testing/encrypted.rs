@@ -13,6 +13,7 @@ use litepack_io::testing::{Call, CrashingStorage, MemoryStorage, Watched};
 use super::{key, options};
 use crate::error::{Error, Result};
 use crate::format::catalog::Catalog;
+use crate::format::file_state::FileState;
 use crate::format::key_place;
 use crate::format::layout::{FileUuid, KEY_LEN, KEY_OFFSETS, Pointer, SEALED_START, SLOT_OFFSETS};
 use crate::format::leaf::Extent;
@@ -229,7 +230,10 @@ fn a_key_that_is_missing_wrong_or_too_much_is_told_in_words() {
     };
     let error = open(None, &image);
     assert!(matches!(error, Error::NoKey));
-    assert_eq!(error.to_string(), "file is encrypted: give PRAGMA key");
+    let words = "the file is encrypted, and this version of Litepack cannot open encrypted files";
+    assert!(error.to_string().contains(words), "{error}");
+    let state = FileState::of(&image).unwrap_err();
+    assert!(state.to_string().contains(words), "{state}");
     for key in [Key::raw(&[8; 32]), Key::passphrase(&[7; 32])] {
         let error = open(key.ok(), &image);
         assert!(matches!(error, Error::WrongKey));
