@@ -5,6 +5,8 @@
 //! for them. Each extent has one owner, an entry of the page map or an item, so that nothing has to be searched for when
 //! it moves or goes.
 
+use litepack_cipher::Nonce;
+
 use crate::format::layout::UNIT_MAX;
 use crate::format::leaf::{Entry, Extent};
 
@@ -19,9 +21,9 @@ pub const BASES_MAX: usize = 3;
 /// How many units an item may have.
 pub const ITEM_UNITS: [u8; 3] = [1, 2, 4];
 
-/// The form of what an entry stands on.
+/// The form of what an entry stands on. `N` is as in [`Extent`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Basis {
+pub enum Basis<N = Nonce> {
     /// Nothing but its extent.
     #[default]
     Alone,
@@ -30,7 +32,7 @@ pub enum Basis {
     /// A difference: the decoded units of these items are the prefix of the extent.
     Items(Bases),
     /// A private difference: the prefix is the unit that this extent decodes to, which no other unit names.
-    Former(Extent),
+    Former(Extent<N>),
     /// Of an item, in the item tree: how many units it has, and how many entries of the page map name it.
     Shared { units: u8, users: u32 },
 }
@@ -58,6 +60,19 @@ impl Bases {
         self.numbers
             .get(..self.count.into())
             .unwrap_or(&self.numbers)
+    }
+}
+
+impl<N> Basis<N> {
+    /// The same; a former extent has another nonce.
+    pub(crate) fn with<M>(self, nonce: M) -> Basis<M> {
+        match self {
+            Basis::Alone => Basis::Alone,
+            Basis::Slice(item, slice) => Basis::Slice(item, slice),
+            Basis::Items(bases) => Basis::Items(bases),
+            Basis::Former(former) => Basis::Former(former.with(nonce)),
+            Basis::Shared { units, users } => Basis::Shared { units, users },
+        }
     }
 }
 

@@ -4,6 +4,7 @@
 //! parent names the nonce: nothing but what was sealed with it opens under it (docs/internals/encryption.md). What is
 //! not encrypted (records, marks) is signed. This is the only part of the store that knows keys.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use litepack_cipher::{FreshNonce, Keys, MAC_LEN, Nonce, Session, TAG_LEN};
@@ -144,32 +145,39 @@ impl Guard {
         context
     }
 
-    /// Whether the stored bytes of a unit are what its entry means. If they are sealed, `room` has what was sealed then.
-    pub(crate) fn open_unit(
+    /// What the codec made of a unit, from its stored bytes: decrypted in their place, if they are sealed. `None` if they
+    /// are not what the entry means; sealed ones are in no known state then.
+    pub(crate) fn open_unit<'a>(
         &self,
-        stored: &[u8],
+        stored: &'a mut [u8],
         extent: &Extent,
-        room: &mut Vec<u8>,
-    ) -> Result<bool> {
+    ) -> Result<Option<&'a [u8]>> {
         let Some(keys) = &self.keys else {
-            return Ok(self.uuid.sum32(stored) == extent.sum);
+            let is_right = self.uuid.sum32(stored) == extent.sum;
+            return Ok(is_right.then_some(&*stored));
         };
-        room.clear();
-        litepack_io::memory::append(room, stored)?;
         let context = self.context(Kind::Unit, extent.storage.codec);
-        let opened = keys.open(&extent.nonce, &context, room);
-        let len = opened.map(|opened| opened.len());
-        room.truncate(len.as_ref().copied().unwrap_or(0));
-        match len {
-            Ok(_) => Ok(true),
-            Err(litepack_cipher::Error::NotAuthentic) => Ok(false),
+        match keys.open(&extent.nonce, &context, stored) {
+            Ok(opened) => Ok(Some(opened)),
+            Err(litepack_cipher::Error::NotAuthentic) => Ok(None),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Of a unit that [`Guard::open_unit`] has found right, what the codec made.
-    pub(crate) fn opened<'a>(&self, stored: &'a [u8], room: &'a [u8]) -> &'a [u8] {
-        if self.is_encrypted() { room } else { stored }
+    /// The same of bytes that have to stay as they are: those that are sealed are copied to `room`.
+    pub(crate) fn open_unit_of<'a>(
+        &self,
+        stored: &'a [u8],
+        extent: &Extent,
+        room: &'a mut Vec<u8>,
+    ) -> Result<Option<&'a [u8]>> {
+        if !self.is_encrypted() {
+            let is_right = self.uuid.sum32(stored) == extent.sum;
+            return Ok(is_right.then_some(stored));
+        }
+        room.clear();
+        litepack_io::memory::append(room, stored)?;
+        self.open_unit(room, extent)
     }
 
     /// The check in a pointer to an extent that is no unit, of its stored bytes: a checksum, or the extent's number.
@@ -296,13 +304,7 @@ impl Sealer {
     ) -> Result<Voucher> {
         let (session, nonce) = match (self.of_keys()?, seal.0) {
             (Some(session), Some(nonce)) => (session, nonce),
-            (None, None) => {
-                let stored = bytes.get(start..).unwrap_or_default();
-                return Ok(Voucher {
-                    sum: self.guard.uuid.sum32(stored),
-                    nonce: Nonce::NONE,
-                });
-            }
+            (None, None) => return Ok(self.sum(bytes.get(start..).unwrap_or_default())),
             _ => return Err(no_session()),
         };
         let context = self.guard.context(Kind::Unit, codec);
@@ -313,6 +315,29 @@ impl Sealer {
             sum: sum_of(&nonce),
             nonce,
         })
+    }
+
+    /// What is stored for `bytes`, which the codec made of a unit.
+    pub(crate) fn unit_of<'a>(
+        &self,
+        codec: Codec,
+        bytes: &'a [u8],
+    ) -> Result<(Cow<'a, [u8]>, Voucher)> {
+        if !self.guard.is_encrypted() {
+            return Ok((bytes.into(), self.sum(bytes)));
+        }
+        let mut copy = litepack_io::memory::with_room(bytes.len() + TAG_LEN)?;
+        copy.extend_from_slice(bytes);
+        let voucher = self.unit(codec, &mut copy, 0)?;
+        Ok((copy.into(), voucher))
+    }
+
+    /// In a file without a key.
+    fn sum(&self, stored: &[u8]) -> Voucher {
+        Voucher {
+            sum: self.guard.uuid.sum32(stored),
+            nonce: Nonce::NONE,
+        }
     }
 
     /// Makes the content of any other extent, `bytes` from `start` on, what is stored.

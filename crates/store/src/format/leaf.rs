@@ -9,7 +9,7 @@ use litepack_cipher::Nonce;
 use litepack_codec::{Codec, DictId, Encoding};
 use litepack_io::cache::OBJECT_COPY;
 
-use crate::format::basis::{Bases, Basis, ItemNumber};
+use crate::format::basis::{Basis, ItemNumber};
 use crate::format::nonces::Nonces;
 use crate::format::offset::FileOffset;
 
@@ -35,9 +35,9 @@ pub struct Entry {
     pub basis: Basis,
 }
 
-/// An extent with content, and how it decodes by itself.
+/// An extent with content, and how it decodes by itself. `N` is `()` where its nonce is kept elsewhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Extent {
+pub struct Extent<N = Nonce> {
     /// Where in the file it begins.
     pub offset: FileOffset,
     /// Stored length in bytes.
@@ -45,9 +45,22 @@ pub struct Extent {
     /// 32-bit checksum of the stored bytes; if they are sealed, what stands for their nonce.
     pub sum: u32,
     /// The nonce that they were sealed with.
-    pub nonce: Nonce,
+    pub nonce: N,
     /// How the bytes decode.
     pub storage: Encoding,
+}
+
+impl<N> Extent<N> {
+    /// The same with another nonce.
+    pub(crate) fn with<M>(self, nonce: M) -> Extent<M> {
+        Extent {
+            offset: self.offset,
+            len: self.len,
+            sum: self.sum,
+            nonce,
+            storage: self.storage,
+        }
+    }
 }
 
 impl Extent {
@@ -166,74 +179,11 @@ pub(crate) fn storage_of(tag: u64) -> Option<Encoding> {
     })
 }
 
-/// An extent as leaves keep it in memory: without its nonce, which most files have none of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Bare {
-    offset: FileOffset,
-    len: u32,
-    sum: u32,
-    storage: Encoding,
-}
-
-impl Bare {
-    fn of(extent: &Extent) -> Bare {
-        let Extent {
-            offset,
-            len,
-            sum,
-            storage,
-            ..
-        } = *extent;
-        Bare {
-            offset,
-            len,
-            sum,
-            storage,
-        }
-    }
-
-    fn with(self, nonce: Nonce) -> Extent {
-        Extent {
-            offset: self.offset,
-            len: self.len,
-            sum: self.sum,
-            nonce,
-            storage: self.storage,
-        }
-    }
-}
+/// An extent as leaves keep it in memory: its nonce, which most files have none of, is beside it.
+type Bare = Extent<()>;
 
 /// A basis as leaves keep it in memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kept {
-    Alone,
-    Slice(ItemNumber, u8),
-    Items(Bases),
-    Former(Bare),
-    Shared { units: u8, users: u32 },
-}
-
-impl Kept {
-    fn of(basis: &Basis) -> Kept {
-        match *basis {
-            Basis::Alone => Kept::Alone,
-            Basis::Slice(item, slice) => Kept::Slice(item, slice),
-            Basis::Items(bases) => Kept::Items(bases),
-            Basis::Former(former) => Kept::Former(Bare::of(&former)),
-            Basis::Shared { units, users } => Kept::Shared { units, users },
-        }
-    }
-
-    fn with(self, nonce: Nonce) -> Basis {
-        match self {
-            Kept::Alone => Basis::Alone,
-            Kept::Slice(item, slice) => Basis::Slice(item, slice),
-            Kept::Items(bases) => Basis::Items(bases),
-            Kept::Former(former) => Basis::Former(former.with(nonce)),
-            Kept::Shared { units, users } => Basis::Shared { units, users },
-        }
-    }
-}
+type Kept = Basis<()>;
 
 /// The entries of [`FANOUT`] consecutive units, or items.
 #[derive(Clone, Debug)]
@@ -269,10 +219,11 @@ struct Short {
 }
 
 /// No extent.
-const NONE: Bare = Bare {
+const NONE: Bare = Extent {
     offset: FileOffset::START,
     len: 0,
     sum: 0,
+    nonce: (),
     storage: Encoding::RAW,
 };
 
@@ -294,10 +245,11 @@ impl Short {
         let Some(storage) = storage_of(self.tag.into()) else {
             return NONE;
         };
-        Bare {
+        Extent {
             offset: base + u64::from(self.offset),
             len: u32::from(self.len) + 1,
             sum: self.sum,
+            nonce: (),
             storage,
         }
     }
@@ -409,8 +361,8 @@ impl Leaf {
             set_nonces(&mut nonces, slot, &extent.nonce, &former(slot));
         }
         Leaf {
-            extents: Form::from(&extents.map(|extent| Bare::of(&extent))),
-            bases: bases.map(|bases| Box::new(bases.map(|basis| Kept::of(&basis)))),
+            extents: Form::from(&extents.map(|extent| extent.with(()))),
+            bases: bases.map(|bases| Box::new(bases.map(|basis| basis.with(())))),
             nonces,
         }
     }
@@ -462,7 +414,7 @@ impl Leaf {
     #[expect(clippy::indexing_slicing, reason = "`slot` is below `FANOUT`")]
     pub fn set(&mut self, slot: usize, entry: Entry) -> Entry {
         let replaced = self.get(slot);
-        self.extents.set(slot, Bare::of(&entry.extent()));
+        self.extents.set(slot, entry.extent().with(()));
         let former = match &entry.basis {
             Basis::Former(former) => former.nonce,
             _ => Nonce::NONE,
@@ -472,7 +424,7 @@ impl Leaf {
             let bases = self
                 .bases
                 .get_or_insert_with(|| Box::new([Kept::Alone; FANOUT]));
-            bases[slot] = Kept::of(&entry.basis);
+            bases[slot] = entry.basis.with(());
         } else if let Some(bases) = &mut self.bases {
             bases[slot] = Kept::Alone;
             if **bases == [Kept::Alone; FANOUT] {

@@ -2,7 +2,7 @@
 //!
 //! When an extent follows the one that was read before, some of what comes after it is read with it and kept. The file
 //! may have changed since: kept bytes are used only if they have the checksum of the unit that is asked for, and are
-//! read again otherwise.
+//! read again otherwise. So are sealed ones that were asked for before, which are decrypted in their place.
 
 use litepack_io::storage::ReadAt;
 
@@ -24,7 +24,7 @@ pub(crate) struct CoalescedReads {
     bytes: Vec<u8>,
     /// End of the extent asked for last.
     end: FileOffset,
-    /// What was sealed in it, if it was.
+    /// What was sealed in a prefetched extent.
     opened: Vec<u8>,
 }
 
@@ -48,11 +48,10 @@ impl CoalescedReads {
         }
         let len = extent.len as usize;
         let guard = &medium.guard;
-        let opened = &mut self.opened;
         if let Some(copy) = medium.prefetched(extent.offset, len)
-            && guard.open_unit(copy, extent, opened)?
+            && let Some(unit) = guard.open_unit_of(copy, extent, &mut self.opened)?
         {
-            return Ok(guard.opened(copy, opened));
+            return Ok(unit);
         }
         let gap = extent.offset.distance_from(self.end);
         let is_neighbour = gap.is_some_and(|gap| gap <= GAP_MAX);
@@ -61,10 +60,12 @@ impl CoalescedReads {
         let start = extent.offset.distance_from(self.offset);
         let start = start.map_or(usize::MAX, |start| start.try_into().unwrap_or(usize::MAX));
         let stop = start.saturating_add(len);
-        if let Some(kept) = self.bytes.get(start..stop)
-            && guard.open_unit(kept, extent, opened)?
+        // Borrowed by its place: the compiler does not see yet that a reference that is not returned is not in use.
+        if let Some(kept) = self.bytes.get_mut(start..stop)
+            && let Some(unit) = guard.open_unit(kept, extent)?
         {
-            return Ok(guard.opened(&self.bytes[start..stop], opened));
+            let len = unit.len();
+            return Ok(&self.bytes[start..start + len]);
         }
         self.offset = extent.offset;
         if is_neighbour {
@@ -72,29 +73,28 @@ impl CoalescedReads {
             let read = medium.disk.read_at(&mut self.bytes, extent.offset.0);
             self.bytes.truncate(read.unwrap_or(0));
         }
-        let is_right = match self.bytes.get(..len) {
-            Some(bytes) if is_neighbour => guard.open_unit(bytes, extent, opened)?,
-            _ => false,
-        };
-        // Whatever was wrong with what follows, it is this extent alone that was asked for.
-        if !is_right {
-            litepack_io::memory::resize(&mut self.bytes, len)?;
-            medium.fill(&mut self.bytes, extent.offset, SOME_PAGE)?;
-            if !guard.open_unit(&self.bytes, extent, opened)? {
-                return Err(Error::damaged(SOME_PAGE, extent.offset, MISMATCH));
-            }
+        if let Some(bytes) = self.bytes.get_mut(..len).filter(|_| is_neighbour)
+            && let Some(unit) = guard.open_unit(bytes, extent)?
+        {
+            let len = unit.len();
+            return Ok(&self.bytes[..len]);
         }
-        Ok(guard.opened(&self.bytes[..len], opened))
+        // Whatever was wrong with what follows, it is this extent alone that was asked for.
+        litepack_io::memory::resize(&mut self.bytes, len)?;
+        medium.fill(&mut self.bytes, extent.offset, SOME_PAGE)?;
+        let unit = guard.open_unit(&mut self.bytes, extent)?;
+        unit.ok_or_else(|| Error::damaged(SOME_PAGE, extent.offset, MISMATCH))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format::guard::Guard;
+    use crate::format::guard::{Guard, Sealing};
     use crate::format::layout::FileUuid;
     use crate::medium::cache::PageCache;
-    use litepack_codec::Encoding;
+    use litepack_cipher::Keys;
+    use litepack_codec::{Codec, Encoding};
     use litepack_io::cache::{Cache, CacheKind, FileId};
     use litepack_io::storage::Storage;
     use litepack_io::testing::{Call, MemoryStorage, Watched};
@@ -206,6 +206,34 @@ mod tests {
             coalesced.unit(&medium, &former),
             Err(Error::Damaged(_))
         ));
+    }
+
+    #[test]
+    fn a_sealed_unit_is_read_again_after_it_was_decrypted_in_its_place() {
+        let asked = Asked::default();
+        let (mut medium, _) = filled(&asked, 0);
+        let uuid = medium.guard.uuid;
+        medium.guard = Guard::keys(uuid, Keys::new(&[5; 32], &uuid.0).unwrap());
+        let sealer = Sealing::default().sealer(&medium.guard).unwrap();
+        let seal = |number| {
+            let mut bytes = content(number, 0);
+            let voucher = sealer.unit(Codec::Raw, &mut bytes, 0).unwrap();
+            let offset = FileOffset(100_000 + number * bytes.len() as u64);
+            medium.disk.write_at(&bytes, offset.0).unwrap();
+            Extent {
+                offset,
+                len: bytes.len() as u32,
+                sum: voucher.sum,
+                nonce: voucher.nonce,
+                storage: Encoding::RAW,
+            }
+        };
+        let entries: Vec<Extent> = (0..40).map(seal).collect();
+        let mut coalesced = CoalescedReads::default();
+        for number in (0..40).chain([39, 39, 0, 1, 0, 1, 2, 2]) {
+            let found = coalesced.unit(&medium, &entries[number]).unwrap();
+            assert_eq!(found, content(number as u64, 0), "{number}");
+        }
     }
 
     #[test]

@@ -117,9 +117,9 @@ impl<D: ReadAt> Medium<D> {
         }
         litepack_io::memory::resize(stored, extent.len as usize)?;
         self.fill(stored, extent.offset, SOME_PAGE)?;
-        match self.guard.open_unit(stored, extent, &mut Vec::new())? {
-            true => Ok(()),
-            false => Err(mismatch(Kind::Unit, extent.offset)),
+        match self.guard.open_unit_of(stored, extent, &mut Vec::new())? {
+            Some(_) => Ok(()),
+            None => Err(mismatch(Kind::Unit, extent.offset)),
         }
     }
 

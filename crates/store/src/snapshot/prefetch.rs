@@ -106,23 +106,20 @@ impl<R: ReadAt> PageReader<R> {
         let page_len = image.unit_size as usize;
         let job = move |tools: &mut Tools| {
             let mut page = vec![0; page_len];
-            let mut room = Vec::new();
-            let mut rest = bytes.as_slice();
+            let mut rest = bytes.as_mut_slice();
             for fetched in fetched.iter().rev() {
-                let (before, stored) = rest.split_at(rest.len() - fetched.entry.len as usize);
+                let before = rest.len() - fetched.entry.len as usize;
+                let (before, stored) = std::mem::take(&mut rest).split_at_mut(before);
                 rest = before;
                 // The reader is about to load the next one itself.
                 let position = position.load(Ordering::Relaxed);
                 let ahead = position + 2..position + 1 + 2 * reach;
-                let extent = fetched.entry.extent();
-                if !ahead.contains(&fetched.unit.0)
-                    || !guard
-                        .open_unit(stored, &extent, &mut room)
-                        .is_ok_and(|is| is)
-                {
+                if !ahead.contains(&fetched.unit.0) {
                     continue;
                 }
-                let stored = guard.opened(stored, &room);
+                let Ok(Some(stored)) = guard.open_unit(stored, &fetched.entry.extent()) else {
+                    continue;
+                };
                 let codec = fetched.entry.storage.codec;
                 let dictionary = fetched.dictionary.as_deref();
                 if tools

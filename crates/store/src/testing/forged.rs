@@ -444,11 +444,8 @@ impl Forger<'_, '_> {
         };
         let mut room = Vec::new();
         let former = self.stored(place).map(|stored| {
-            let opened = self.guard.open_unit(&stored, &entry.extent(), &mut room);
-            let opened = opened.is_ok_and(|is_right| is_right);
-            self.guard
-                .opened(&stored, if opened { &room } else { &stored })
-                .to_vec()
+            let opened = self.guard.open_unit_of(&stored, &entry.extent(), &mut room);
+            opened.ok().flatten().unwrap_or(&stored).to_vec()
         });
         let mut stored = match former {
             Some(bytes) if !bytes.is_empty() => bytes,

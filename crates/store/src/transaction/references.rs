@@ -445,8 +445,7 @@ impl<D: Storage> Transaction<'_, D> {
             return Ok(false);
         }
         let choice = self.choice(self.image().catalog.lasting(dictionary))?;
-        let mut stored = litepack_io::memory::copy(stored)?;
-        let voucher = self.sealer()?.unit(Codec::Zstd, &mut stored, 0)?;
+        let (stored, voucher) = self.sealer()?.unit_of(Codec::Zstd, stored)?;
         let offset = self.place_unit(&stored)?;
         #[expect(clippy::cast_possible_truncation, reason = "it is shorter than a unit")]
         let entry = Entry {
