@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use litepack_cipher::{FreshNonce, Keys, MAC_LEN, Nonce, Session, TAG_LEN};
+use litepack_cipher::{Costs, FreshNonce, Key, KeyBlock, Keys, MAC_LEN, Nonce, Session, TAG_LEN};
 use litepack_codec::Codec;
 
 use crate::error::{Error, Result, SOME_PAGE};
@@ -112,6 +112,15 @@ impl Guard {
     pub(crate) fn keys(uuid: FileUuid, keys: Keys) -> Guard {
         let keys = Some(Arc::new(keys));
         Guard { uuid, keys }
+    }
+
+    /// The file's data key, wrapped by a key of the user's. `None` if there is no data key.
+    pub(crate) fn wrap(&self, key: &Key) -> Result<Option<KeyBlock>> {
+        let Some(keys) = &self.keys else {
+            return Ok(None);
+        };
+        let block = KeyBlock::wrap(key, Costs::default(), &self.uuid.0, keys.data())?;
+        Ok(Some(block))
     }
 
     pub(crate) fn is_encrypted(&self) -> bool {

@@ -6,7 +6,7 @@
 
 use litepack_cipher::{BLOCK_LEN, Costs, Key, KeyBlock, Keys};
 
-use litepack_io::storage::ReadAt;
+use litepack_io::storage::{ReadAt, Storage};
 
 use crate::error::{Error, Result};
 use crate::format::guard::{Guard, Signer};
@@ -76,10 +76,12 @@ pub(crate) fn guard(disk: &impl ReadAt, header: &Header, key: Option<&Key>) -> R
 }
 
 /// What is in the two places: the number and the block, if it is valid.
-struct Places([Option<(u64, KeyBlock)>; 2]);
+pub(crate) struct Places([Option<(u64, KeyBlock)>; 2]);
+
+const UNREADABLE: &str = "both copies are unreadable";
 
 impl Places {
-    fn read(disk: &impl ReadAt, uuid: FileUuid) -> Result<Places> {
+    pub(crate) fn read(disk: &impl ReadAt, uuid: FileUuid) -> Result<Places> {
         let [a, b] = KEY_OFFSETS.map(|offset| read(disk, offset, uuid));
         Ok(Places([a?, b?]))
     }
@@ -90,7 +92,7 @@ impl Places {
         let mut blocks: Vec<_> = self.0.iter().flatten().collect();
         blocks.sort_by_key(|(seq, _)| std::cmp::Reverse(*seq));
         blocks.dedup_by_key(|(_, block)| *block);
-        let mut found = Error::damaged("key block", KEY_OFFSETS[0], "both copies are unreadable");
+        let mut found = Error::damaged("key block", KEY_OFFSETS[0], UNREADABLE);
         for (_, block) in blocks {
             found = match open(block) {
                 Ok(opened) => return Ok(opened),
@@ -103,6 +105,42 @@ impl Places {
             };
         }
         Err(found)
+    }
+
+    /// The place that the file cannot do without while its key is changed: of two blocks that differ, as a crash leaves
+    /// them, the one that the user's key opens.
+    pub(crate) fn kept(
+        &self,
+        mut open: impl FnMut(&KeyBlock) -> litepack_cipher::Result<()>,
+    ) -> Result<usize> {
+        match &self.0 {
+            [Some((_, a)), Some((_, b))] if a != b => {
+                let block = self.open(|block| open(block).map(|()| *block))?;
+                Ok(usize::from(block == *b))
+            }
+            [Some(_), _] => Ok(0),
+            [None, Some(_)] => Ok(1),
+            [None, None] => Err(Error::damaged("key block", KEY_OFFSETS[0], UNREADABLE)),
+        }
+    }
+
+    /// Writes a block that is newer than both to a place.
+    pub(crate) fn write(
+        &self,
+        place: usize,
+        block: &KeyBlock,
+        disk: &impl Storage,
+        uuid: FileUuid,
+    ) -> Result<()> {
+        let newest = self.0.iter().flatten().map(|(seq, _)| *seq).max();
+        let seq = newest.unwrap_or(0).checked_add(1);
+        let seq = seq.ok_or(Error::Limit(
+            "the keys of this file cannot be counted any further",
+        ))?;
+        #[expect(clippy::indexing_slicing, reason = "a place is 0 or 1")]
+        let offset = KEY_OFFSETS[place];
+        disk.write_at(&encode(seq, block, uuid), offset.0)?;
+        Ok(())
     }
 }
 

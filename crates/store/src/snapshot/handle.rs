@@ -103,6 +103,11 @@ impl<R: ReadAt> Snapshot<R> {
         self.key.as_deref()
     }
 
+    /// The key of the file is another one now, or it is to be encrypted when it is made.
+    pub(crate) fn set_key(&mut self, key: Arc<Key>) {
+        self.key = Some(key);
+    }
+
     /// The file that this reads.
     pub fn disk(&self) -> &R {
         &self.pages.medium.disk

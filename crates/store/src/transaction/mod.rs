@@ -15,6 +15,7 @@ mod prefetch_segment;
 pub(crate) mod references;
 #[cfg(test)]
 mod references_test;
+mod rekey;
 pub(crate) mod store;
 mod undo;
 pub(crate) mod write;
