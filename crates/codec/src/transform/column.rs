@@ -343,6 +343,9 @@ fn take_repeated(
 ) -> Result<()> {
     let first = values.len();
     let different = input.count(repeated::MOST)?;
+    if different == 0 {
+        return Err(Malformed);
+    }
     let kind = input.byte()?;
     take_others(input, kind, different, arena, integers, values)?;
     let found = first..values.len();
