@@ -119,9 +119,14 @@ pub(crate) fn encode(page: &[u8], fields: &[Field], work: &mut ColumnWork, out: 
         let kind = put_others(page, values, integers, out);
         // A byte says which value it is.
         let long = out.len() - start >= 2 * values.len();
-        let found = long && strings.repeated.find(page, spans);
-        // Eight bytes each are more than the matches that zstd needs.
-        let gains = matches!(kind, kind::REALS | kind::MIXED) || strings.repeated.come_again();
+        let has_reals = matches!(kind, kind::REALS | kind::MIXED);
+        let uses = if has_reals {
+            repeated::USES_OF_REALS
+        } else {
+            repeated::USES
+        };
+        let found = long && strings.repeated.find(page, spans, uses);
+        let gains = has_reals || strings.repeated.come_again();
         if found && gains && put_repeated(page, values, &strings.repeated, integers, start, out) {
             kind::REPEATED
         } else {

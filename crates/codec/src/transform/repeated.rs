@@ -7,8 +7,10 @@ use super::bytes::{Malformed, Result, Span};
 
 /// Fewer values gain nothing.
 const VALUES_MIN: usize = 16;
-/// Each value has to be there as often as this, on average.
-const USES_MIN: usize = 3;
+/// How often each value has to be there, on average.
+pub(super) const USES: usize = 3;
+/// The same of reals: eight bytes are more than a match of zstd.
+pub(super) const USES_OF_REALS: usize = 2;
 /// A byte says which one.
 pub(super) const MOST: usize = 256;
 
@@ -32,14 +34,15 @@ pub(super) struct Repeated {
 }
 
 impl Repeated {
-    /// Looks for the different ones among `values`, pieces of `source`; false if there are too many, or only one.
+    /// Looks for the different ones among `values`, pieces of `source`; false if there are too many for so many uses of
+    /// each, or only one.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::indexing_slicing,
         reason = "there are at most `MOST` different values, so their numbers have a byte, and a place is a remainder"
     )]
-    pub(super) fn find(&mut self, source: &[u8], values: &[Span]) -> bool {
-        let most = (values.len() / USES_MIN).min(MOST);
+    pub(super) fn find(&mut self, source: &[u8], values: &[Span], uses: usize) -> bool {
+        let most = (values.len() / uses).min(MOST);
         if values.len() < VALUES_MIN {
             return false;
         }
@@ -149,7 +152,7 @@ mod tests {
             spans.push(Span::new(start, source.len()));
         }
         let mut repeated = Repeated::default();
-        repeated.find(&source, &spans).then(|| {
+        repeated.find(&source, &spans, USES).then(|| {
             let text = |span: &Span| String::from_utf8(span.of(&source).to_vec()).unwrap();
             let different = repeated.different.iter().map(text).collect();
             (different, repeated.which.clone(), repeated.changes)

@@ -98,7 +98,7 @@ fn put_repeated(
         Some(from) => (start - from) / 4 * 3,
         None => values.iter().map(|value| value.len() + 1).sum(),
     };
-    if values.len() >= most || !work.repeated.find(source, values) {
+    if values.len() >= most || !work.repeated.find(source, values, repeated::USES) {
         return false;
     }
     let come_again = work.repeated.come_again();
