@@ -1,7 +1,9 @@
 //! The WAL of a packed database is a log (docs/internals/log.md): who sees which commits, and what a log costs that is
 //! torn, damaged or hostile.
 
+use litepack_simdisk::{Call, CallSet, Fault, FaultError};
 use litepack_tests::commandline::{Place, copy_elsewhere, read, read_elsewhere, refuse, succeed};
+use litepack_tests::machine::Machine;
 use litepack_tests::programs::run_litepack;
 use litepack_tests::rng::Rng;
 use litepack_tests::{content, scale, seeds, vfs};
@@ -36,6 +38,57 @@ fn commit(db: &Connection, numbers: std::ops::RangeInclusive<u32>) {
             [number],
         )
         .expect("a commit");
+    }
+}
+
+/// SQLite keeps so few pages that each reading takes some from the log. One that begins when something was committed sees
+/// it, also if another reader has changed the index for it before. One that begins when nothing was does not look.
+#[test]
+fn readings_look_at_the_log_when_something_was_committed() {
+    let machine = Machine::new("looks");
+    let open = || {
+        let db = vfs::open_uri(&machine.uri).expect("it opens");
+        db.execute_batch("pragma cache_size = 5; pragma wal_autocheckpoint = 0")
+            .expect("pragmas");
+        db
+    };
+    let writer = open();
+    writer
+        .execute_batch("pragma journal_mode = wal; create table t(k integer primary key, v text)")
+        .expect("a table");
+    let readers = [open(), open(), open()];
+    for commits in 1..=8_i64 {
+        if commits % 3 == 0 {
+            writer
+                .execute_batch("pragma wal_checkpoint(restart)")
+                .expect("a checkpoint");
+        }
+        // In each commit all pages change.
+        writer
+            .execute_batch(
+                "begin; update t set v = v || 'x';
+                 with recursive n(i) as (select 1 union all select i + 1 from n where i < 100)
+                   insert into t(v) select hex(zeroblob(200)) from n; commit",
+            )
+            .expect("a commit");
+        let expected = (
+            100 * commits,
+            100 * commits * 400 + 50 * commits * (commits - 1),
+        );
+        let found = |db: &Connection| -> rusqlite::Result<(i64, i64)> {
+            db.query_row("select count(*), sum(length(v)) from t", [], |row| {
+                Ok((row.get(0)?, row.get(1)?))
+            })
+        };
+        for reader in &readers {
+            assert_eq!(found(reader), Ok(expected), "{commits} commits");
+        }
+        let reads = Fault::new(CallSet::of(Call::Read), FaultError::Io).forever();
+        machine.disk.inject(reads.on_names_ending("-lpw"));
+        for reader in &readers {
+            assert_eq!(found(reader), Ok(expected), "{commits} commits, again");
+        }
+        machine.disk.clear_faults();
     }
 }
 

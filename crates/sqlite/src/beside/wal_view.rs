@@ -4,7 +4,8 @@
 //! A transaction that reads holds a read lock of the WAL index: the WAL is not restarted meanwhile, and its frames stay as
 //! they are. One that writes holds the lock to write: no other appends. A checkpoint holds its own and the first read
 //! lock. A handle that has the file for itself takes none of them. Of all these it is enough to look once after the lock
-//! was taken. Without such a lock, or where it is kept by a VFS above ours, each look is good for one call.
+//! was taken, and for a transaction that only reads not even that, if the header of the index says that there was no
+//! commit since the one before. Without such a lock, or where it is kept by a VFS above ours, each look is good for one call.
 
 use std::io;
 use std::sync::Arc;
@@ -74,9 +75,12 @@ impl WalView {
         (log, self.end.load(Ordering::Relaxed))
     }
 
-    /// A lock was taken: what others did before counts. `keeps` if the locks held now keep the WAL.
-    pub(crate) fn took(&self, keeps: bool) {
-        self.taken.fetch_add(1, Ordering::Relaxed);
+    /// A lock was taken: what others did before counts, unless the caller knows that what is to be read in the WAL
+    /// `is_same`. `keeps` if the locks held now keep the WAL.
+    pub(crate) fn took(&self, keeps: bool, is_same: bool) {
+        if !is_same {
+            self.taken.fetch_add(1, Ordering::Relaxed);
+        }
         self.set(keeps);
     }
 
@@ -134,19 +138,24 @@ mod tests {
     fn what_was_found_counts_until_a_lock_is_taken_or_the_last_is_gone() {
         let view = WalView::default();
         assert_eq!(view.number(), None);
-        view.took(false);
+        view.took(false, false);
         assert_eq!(view.number(), None);
-        view.took(true);
+        view.took(true, false);
         let first = view.number();
         assert!(first.is_some());
         view.releases(true);
         assert_eq!(view.number(), first);
-        view.took(true);
+        view.took(true, false);
         let second = view.number();
         assert!(second.is_some() && second != first);
         view.releases(false);
         assert_eq!(view.number(), None);
-        view.took(true);
-        assert!(view.number().is_some() && view.number() != second);
+        view.took(true, false);
+        let third = view.number();
+        assert!(third.is_some() && third != second);
+        view.releases(false);
+        assert_eq!(view.number(), None);
+        view.took(true, true);
+        assert_eq!(view.number(), third);
     }
 }

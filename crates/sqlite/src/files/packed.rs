@@ -151,7 +151,7 @@ impl File for PackedFile {
             self.handle.is_alone();
         }
         let locked = self.handle.packed.locked(level);
-        self.entry.wal_view().took(self.handle.keeps_wal());
+        self.entry.wal_view().took(self.handle.keeps_wal(), false);
         let locked = locked.map_err(|error| self.of_read(&error));
         let looked = locked
             .and_then(|()| self.sync_name(level))
@@ -196,8 +196,9 @@ impl File for PackedFile {
     }
 
     fn index_locked(&mut self, locks: Range<c_int>, flags: c_int) -> Result<(), Failure> {
+        let is_same = self.handle.sees_the_same_wal(&locks, flags);
         let may = self.handle.index_locked(locks, flags);
-        self.entry.wal_view().took(self.handle.keeps_wal());
+        self.entry.wal_view().took(self.handle.keeps_wal(), is_same);
         may
     }
 

@@ -47,6 +47,24 @@ impl Checkpoints {
     }
 }
 
+/// Words of a copy of the header.
+const HEADER_WORDS: usize = 12;
+
+/// The header of the index, which is another one after each commit to the WAL, and in each WAL: it has a count of commits,
+/// the WAL's salts, how many frames were committed, and the checksum that runs through all of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct IndexHeader([u32; HEADER_WORDS]);
+
+impl IndexHeader {
+    /// Reads it. `None` while it is being changed, and when there are no frames.
+    pub(crate) fn read(word: impl Fn(usize) -> u32) -> Option<IndexHeader> {
+        let [first, second] = COPIES.map(|copy| std::array::from_fn(|at| word(copy + 4 * at)));
+        let [is_made, ..] = word(IS_MADE).to_ne_bytes();
+        let is_told = first == second && is_made != 0 && word(FRAMES) != 0;
+        is_told.then_some(IndexHeader(first))
+    }
+}
+
 /// Which WAL the index is of, by its salts: another one after each restart. `None` if the index was not made from one yet.
 pub(crate) fn wal_of(index: &impl Words) -> Option<[u32; 2]> {
     let [is_made, ..] = index.word(IS_MADE).to_ne_bytes();
@@ -144,6 +162,30 @@ mod tests {
         assert!(!is_all(101, 100, 100, 1, 4), "it is being changed");
         assert!(!is_all(0, 0, 0, 0, 0), "the index is not made yet");
         assert!(!is_all(100, 100, 100, 1, 5), "a checkpoint has failed");
+    }
+
+    #[test]
+    fn each_word_of_the_header_tells_one_from_another() {
+        // Made, with five frames.
+        let words = |at: usize| match at % 48 {
+            12 => u32::from_ne_bytes([1, 0, 0, 16]),
+            16 => 5,
+            at => at as u32,
+        };
+        let read = |word: &dyn Fn(usize) -> u32| IndexHeader::read(word);
+        let some = read(&words);
+        assert!(some.is_some());
+        for changed in (0..48).step_by(4) {
+            let other = |at| words(at) + u32::from(at % 48 == changed) * 256;
+            assert!(read(&other).is_some() && read(&other) != some, "{changed}");
+            for copy in [0, 48] {
+                let torn = |at| words(at) + u32::from(at == copy + changed) * 256;
+                assert_eq!(read(&torn), None, "{changed} in {copy}");
+            }
+        }
+        let without = |offset: usize| move |at| if at % 48 == offset { 0 } else { words(at) };
+        assert_eq!(read(&without(12)), None, "it is not made");
+        assert_eq!(read(&without(16)), None, "no frames");
     }
 
     #[test]

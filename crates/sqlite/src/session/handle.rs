@@ -6,6 +6,7 @@ use super::index_locks::IndexLocks;
 use super::packed::Packed;
 use super::upkeep::Upkeep;
 use crate::host::file::{BusyHandler, HostFile};
+use crate::host::wal_index::IndexHeader;
 
 /// One opening of a packed database: the store, and what SQLite has locked.
 pub(crate) struct Handle {
@@ -16,6 +17,8 @@ pub(crate) struct Handle {
     pub(super) checkpointed: Option<[u32; 2]>,
     /// SQLite's locks in the WAL index through this handle.
     pub(super) index_locks: IndexLocks,
+    /// The header of the index when this handle took the lock of a read transaction; `None` once it took another one.
+    pub(super) index_header: Option<IndexHeader>,
     /// How SQLite has the connection wait while others are in the way.
     pub(super) busy: Option<BusyHandler>,
     /// Maintenance, where SQLite may write.
@@ -30,6 +33,7 @@ impl Handle {
             backfill: 0,
             checkpointed: None,
             index_locks: IndexLocks::default(),
+            index_header: None,
             busy: None,
             upkeep,
         }

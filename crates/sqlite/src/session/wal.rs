@@ -18,7 +18,7 @@ use crate::c::bindings::{
 };
 use crate::c::codes::{BUSY, Code, LOCK_EXCLUSIVE, LOCK_RESERVED, OK};
 use crate::failure::Failure;
-use crate::host::wal_index::{BACKFILL, DOUBT, Words, wal_of};
+use crate::host::wal_index::{BACKFILL, DOUBT, IndexHeader, Words, wal_of};
 
 impl Session<'_, Checkpointing> {
     /// If the index is in doubt, sets `nBackfill` to this. Readers then take all later frames from the WAL. 0 is always
@@ -177,6 +177,17 @@ impl Handle {
             self.checkpointed = wal_of(self.disk());
         }
         Ok(())
+    }
+
+    /// SQLite has taken these locks. Whether this begins a read transaction, and nothing that such a one reads in the WAL
+    /// is different from what it was in the one before: no other lock was taken in between, and nothing was committed.
+    /// SQLite compares the header again, and begins anew if there was a commit since.
+    pub(crate) fn sees_the_same_wal(&mut self, locks: &Range<c_int>, flags: c_int) -> bool {
+        let is_read = flags & SQLITE_SHM_SHARED != 0 && locks.start > FIRST_READ_LOCK;
+        let header = |at| self.disk().word(at);
+        let header = is_read.then(|| IndexHeader::read(header)).flatten();
+        let before = std::mem::replace(&mut self.index_header, header);
+        header.is_some() && header == before
     }
 
     /// A barrier. The first one after the lock of a WAL transaction comes when SQLite has looked how far checkpoints
