@@ -13,8 +13,11 @@ use crate::format::node::{FANOUT, Node, Places, Root};
 pub(crate) const RECENT_MAX: usize = 2048;
 /// And when there were so many records since the last one.
 const RECORDS_MAX: u32 = 1 << 14;
-/// Nodes kept: so many leaves, so many inner nodes.
-const KEPT: [usize; 2] = [64, 8];
+/// Bytes of leaves that are kept, enough for 130,000 frames, and the fewest leaves.
+const LEAVES_BYTES: usize = 2 << 20;
+const LEAVES_MIN: usize = 64;
+/// Inner nodes that are kept.
+const INNER_KEPT: usize = 8;
 
 /// Reads the content of the node at a place.
 pub(crate) trait ReadNode {
@@ -40,12 +43,14 @@ type Kept = Option<(u64, Arc<Node>)>;
 
 impl Default for FrameIndex {
     fn default() -> FrameIndex {
+        let leaf = FANOUT as usize * size_of::<Places>();
+        let leaves = (litepack_io::fixed::part(LEAVES_BYTES) / leaf).max(LEAVES_MIN);
         FrameIndex {
             recent: BTreeMap::new(),
             records: 0,
             root: Root::default(),
             frames: 0,
-            kept: KEPT.map(|count| (0..count).map(|_| None).collect()),
+            kept: [leaves, INNER_KEPT].map(|count| (0..count).map(|_| None).collect()),
         }
     }
 }

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use litepack_io::memory::{append, copy};
+use litepack_io::cache::Cache;
+use litepack_io::memory::{append, copy, with_room, zeros};
 use litepack_io::storage::Storage;
 
 use crate::binding::{Binding, BoundTo, FileState, Refusal, Verdict};
@@ -11,7 +12,7 @@ use crate::format::head::{
     Generation, HEAD_LEN, HINT_OFFSET, Head, RECORDS_START, SLOT_OFFSETS, WAL_HEADER_LEN, page_size,
 };
 use crate::format::record::{
-    DEPTH_MAX, FRAME_HEADER_LEN, Form, Frame, PageVersion, is_commit, page_of,
+    Base, DEPTH_MAX, FRAME_HEADER_LEN, Form, Frame, PageVersion, is_commit, page_of,
 };
 use crate::generation::{Opened, base_of};
 use crate::medium::Medium;
@@ -94,6 +95,13 @@ impl<S: Storage> Log<S> {
             file: Some(file),
             ..Log::new(storage)
         }
+    }
+
+    /// The same, with room for pages that were read in a cache, besides the few that the log keeps itself.
+    #[must_use]
+    pub fn with_cache(mut self, cache: Arc<Cache>) -> Log<S> {
+        self.pages.set_cache(cache);
+        self
     }
 
     /// Why the log is not applied, if it is not. What it holds is written over by the next header, or cut off: the caller
@@ -413,18 +421,34 @@ impl<S: Storage> Log<S> {
         let Some(places) = opened.find(piece.number, &mut self.medium)? else {
             return Ok(0);
         };
+        let page_size = opened.generation.page_size;
         let mut done = 0;
         if piece.start < FRAME_HEADER_LEN {
             let header = self.header_at(places.header, piece.number)?;
             done = copy_some(buf, header.get(piece.start..).unwrap_or_default());
         }
         if done < buf.len() {
-            let page = self.page_at(places.page, Some(piece.number), DEPTH_MAX + 1)?;
             let start = (piece.start + done).saturating_sub(FRAME_HEADER_LEN);
             let rest = buf.get_mut(done..).unwrap_or_default();
-            done += copy_some(rest, page.get(start..).unwrap_or_default());
+            if rest.len() == page_size {
+                self.read_page(places.page, piece.number, rest)?;
+                done += page_size;
+            } else {
+                let mut page = zeros(page_size)?;
+                self.read_page(places.page, piece.number, &mut page)?;
+                done += copy_some(rest, page.get(start..).unwrap_or_default());
+            }
         }
         Ok(done)
+    }
+
+    /// Copies the page of a frame, whose record is at `place`.
+    fn read_page(&mut self, place: u64, number: u32, page: &mut [u8]) -> Result<()> {
+        if self.pages.read(place, page) {
+            return Ok(());
+        }
+        self.decode(place, Some(number), DEPTH_MAX + 1, page)?;
+        self.pages.keep(place, page)
     }
 
     /// The header of a frame, whose record is at `place`.
@@ -435,24 +459,38 @@ impl<S: Storage> Log<S> {
         header.ok_or_else(|| Error::damaged(place, "a frame has no header"))
     }
 
-    /// The page in the record at `place`, which is less than so many differences deep.
-    fn page_at(&mut self, place: u64, number: Option<u32>, limit: u8) -> Result<Arc<[u8]>> {
-        if let Some(page) = self.pages.kept(place) {
-            return Ok(page);
-        }
+    /// Decodes the page in the record at `place`, which is less than so many differences deep. Those that it stands on are
+    /// not kept: nothing else stands on them but later versions of it.
+    fn decode(
+        &mut self,
+        mut place: u64,
+        mut number: Option<u32>,
+        mut limit: u8,
+        page: &mut [u8],
+    ) -> Result<()> {
         let opened = self.opened.as_ref().ok_or(NO_HEADER)?;
-        let (loaded, page_size) = (
-            opened.frame(place, &self.medium)?,
-            opened.generation.page_size,
-        );
-        let version = loaded.frame(&opened.generation, number)?.page;
-        let version = version.ok_or_else(|| Error::damaged(place, "a frame has no page"))?;
-        let base = match base_of(version.form, limit, place)? {
-            Some(base) => Some(self.page_at(base.place, None, base.depth)?),
-            None => None,
-        };
-        let base = base.as_deref();
-        self.pages.decode(version, base, page_size, place)
+        let no_page = |place| Error::damaged(place, "a frame has no page");
+        let mut differences = with_room(usize::from(DEPTH_MAX))?;
+        loop {
+            let loaded = opened.frame(place, &self.medium)?;
+            let version = loaded.frame(&opened.generation, number)?.page;
+            let version = version.ok_or_else(|| no_page(place))?;
+            let Some(base) = base_of(version.form, limit, place)? else {
+                self.pages.decode(version, page, place)?;
+                break;
+            };
+            differences.push((loaded, place));
+            (place, number, limit) = (base.place, None, base.depth);
+            if self.pages.read(place, page) {
+                break;
+            }
+        }
+        while let Some((loaded, place)) = differences.pop() {
+            let version = loaded.frame(&opened.generation, None)?.page;
+            let version = version.ok_or_else(|| no_page(place))?;
+            self.pages.decode(version, page, place)?;
+        }
+        Ok(())
     }
 
     fn write_now(&mut self, bytes: &[u8], offset: u64) -> Result<()> {
@@ -608,9 +646,11 @@ impl<S: Storage> Log<S> {
         let new_header = (in_header > 0).then_some(header);
         let mut new_page = None;
         if !of_page.is_empty() {
-            let mut page = copy(&self.page_at(page, Some(piece.number), DEPTH_MAX + 1)?)?;
-            copy_some(page.get_mut(start..).unwrap_or_default(), of_page);
-            new_page = Some(page);
+            let opened = self.opened.as_ref().ok_or(NO_HEADER)?;
+            let (place, mut bytes) = (page, zeros(opened.generation.page_size)?);
+            self.read_page(place, piece.number, &mut bytes)?;
+            copy_some(bytes.get_mut(start..).unwrap_or_default(), of_page);
+            new_page = Some(bytes);
         }
         let number = piece.number;
         self.append(number, new_header, page_of(&header), new_page.as_deref())
@@ -650,19 +690,36 @@ impl<S: Storage> Log<S> {
     /// Appends the next version of a page to `stored`, in the form that takes the fewest bytes.
     fn encode(&mut self, number: u32, page: &[u8], stored: &mut Vec<u8>) -> Result<Form> {
         let opened = self.opened.as_ref().ok_or(NO_HEADER)?;
-        if let Some((base, budget)) = opened.versions.base(number) {
-            match self.page_at(base.place, None, base.depth) {
-                Ok(bytes) => {
-                    if Pages::encode_changes(page, &bytes, budget, stored)? {
-                        return Ok(Form::Changes(base));
-                    }
-                }
-                // Reading it is an error. This version can do without it.
-                Err(Error::Damaged { .. }) => {}
-                Err(error) => return Err(error),
-            }
+        if let Some((base, budget)) = opened.versions.base(number)
+            && self.encode_changes(base, page, budget, stored)?
+        {
+            return Ok(Form::Changes(base));
         }
         self.pages.encode_whole(page, stored)
+    }
+
+    /// The same as what changed since an earlier version; false if that takes more than `budget`.
+    fn encode_changes(
+        &mut self,
+        base: Base,
+        page: &[u8],
+        budget: usize,
+        stored: &mut Vec<u8>,
+    ) -> Result<bool> {
+        if let Some(kept) = self.pages.kept(base.place) {
+            return Pages::encode_changes(page, kept, budget, stored);
+        }
+        let mut bytes = zeros(page.len())?;
+        let decoded = match self.pages.read(base.place, &mut bytes) {
+            true => Ok(()),
+            false => self.decode(base.place, None, base.depth, &mut bytes),
+        };
+        match decoded {
+            Ok(()) => Pages::encode_changes(page, &bytes, budget, stored),
+            // Reading it is an error. This version can do without it.
+            Err(Error::Damaged { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     fn truncate_now(&mut self, size: u64) -> Result<()> {

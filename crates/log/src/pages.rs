@@ -1,9 +1,11 @@
-//! Pages to stored versions and back, and a few decoded ones by the place of their record.
+//! Pages to stored versions and back, and decoded ones by the place of their record: those that were used last in memory
+//! of the handle, others in the process's cache, if there is one for them.
 
 use std::sync::Arc;
 
 use litepack_codec::{BriefEncoder, Codec, Decoder};
-use litepack_io::memory::{append, shared, zeros};
+use litepack_io::cache::{Cache, FileId, PageKey, PageRole, Spare, copy_into};
+use litepack_io::memory::append;
 
 use crate::error::{Error, Result};
 use crate::format::changes;
@@ -21,29 +23,85 @@ pub(crate) struct Pages {
     encoder: BriefEncoder,
     decoder: Decoder,
     kept: Vec<[Kept; WAYS]>,
+    cached: Option<Cached>,
 }
 
 /// A decoded page with the place of its record.
 type Kept = Option<(u64, Arc<[u8]>)>;
 
+/// What the process's cache has of these pages.
+#[derive(Debug)]
+struct Cached {
+    cache: Arc<Cache>,
+    /// By this they are known there. The same place has another page in another generation, so each has its own.
+    file: Option<FileId>,
+    spare: Spare,
+}
+
+impl Cached {
+    fn key(file: FileId, place: u64, len: usize) -> Option<PageKey> {
+        Some(PageKey::Page {
+            file,
+            offset: place,
+            len: u32::try_from(len).ok()?,
+            sum: 0,
+        })
+    }
+
+    fn read(&self, place: u64, page: &mut [u8]) -> bool {
+        let file = self.file;
+        let key = file.and_then(|file| Cached::key(file, place, page.len()));
+        key.is_some_and(|key| self.cache.read_page(&key, page, true))
+    }
+
+    fn put(&mut self, place: u64, page: &[u8]) {
+        let file = *self.file.get_or_insert_with(FileId::unique);
+        if let Some(key) = Cached::key(file, place, page.len()) {
+            (self.cache).put_page(key, page, PageRole::Leaf, &mut self.spare);
+        }
+    }
+}
+
 impl Pages {
+    /// Pages that were read go to this cache, too.
+    pub fn set_cache(&mut self, cache: Arc<Cache>) {
+        self.cached = Some(Cached {
+            cache,
+            file: None,
+            spare: Spare::default(),
+        });
+    }
+
     /// Forgets what was decoded.
     pub fn clear(&mut self) {
         self.kept.clear();
+        if let Some(cached) = &mut self.cached {
+            cached.file = None;
+        }
     }
 
     /// The decoded page of the record at this place, if it is kept.
-    pub fn kept(&self, place: u64) -> Option<Arc<[u8]>> {
+    pub fn kept(&self, place: u64) -> Option<&[u8]> {
         let set = self.kept.get(self.set(place)?)?;
         let found = set.iter().flatten().find(|kept| kept.0 == place);
-        found.map(|kept| Arc::clone(&kept.1))
+        found.map(|kept| &*kept.1)
     }
 
-    /// Keeps a decoded page.
-    pub fn keep(&mut self, place: u64, page: &[u8]) -> Result<Arc<[u8]>> {
-        let page = shared(page)?;
-        self.put(place, Arc::clone(&page));
-        Ok(page)
+    /// Copies it to `page`, which has its size, if it is kept or in the cache. If not, `page` is in no known state.
+    pub fn read(&self, place: u64, page: &mut [u8]) -> bool {
+        if let Some(kept) = self.kept(place).filter(|kept| kept.len() == page.len()) {
+            page.copy_from_slice(kept);
+            return true;
+        }
+        (self.cached.as_ref()).is_some_and(|cached| cached.read(place, page))
+    }
+
+    /// Keeps a page that was read.
+    pub fn keep(&mut self, place: u64, page: &[u8]) -> Result<()> {
+        if let Some(cached) = &mut self.cached {
+            cached.put(place, page);
+        }
+        self.put(place, page, None)
     }
 
     /// Keeps a page in place of its version at `before`, on which no other one will stand.
@@ -53,19 +111,11 @@ impl Pages {
         let kept = set
             .and_then(|set| set.iter_mut().find(is_it))
             .and_then(Option::take);
-        // In the same memory.
-        if let Some((_, mut bytes)) = kept
-            && let Some(to) = Arc::get_mut(&mut bytes)
-            && to.len() == page.len()
-        {
-            to.copy_from_slice(page);
-            self.put(place, bytes);
-            return Ok(());
-        }
-        self.keep(place, page).map(|_| ())
+        self.put(place, page, kept)
     }
 
-    fn put(&mut self, place: u64, page: Arc<[u8]>) {
+    /// Keeps a page, in this memory if it is given.
+    fn put(&mut self, place: u64, page: &[u8], memory: Kept) -> Result<()> {
         if self.kept.is_empty() {
             let count = litepack_io::fixed::part(KEPT_BYTES) / page.len().max(1);
             self.kept
@@ -73,10 +123,11 @@ impl Pages {
         }
         let set = self.set(place).and_then(|set| self.kept.get_mut(set));
         let age = |kept: &&mut Kept| kept.as_ref().map_or(0, |kept| kept.0);
-        let oldest = set.and_then(|set| set.iter_mut().min_by_key(age));
-        if let Some(oldest) = oldest {
-            *oldest = Some((place, page));
+        if let Some(oldest) = set.and_then(|set| set.iter_mut().min_by_key(age)) {
+            let memory = memory.or_else(|| oldest.take());
+            *oldest = Some((place, copy_into(memory.map(|kept| kept.1), page)?));
         }
+        Ok(())
     }
 
     fn set(&self, place: u64) -> Option<usize> {
@@ -103,29 +154,72 @@ impl Pages {
         Ok(changes::encode(page, base, budget, out)?)
     }
 
-    /// The page of a version at `place`; `base` is the page that it stands on.
-    pub fn decode(
-        &mut self,
-        version: PageVersion<'_>,
-        base: Option<&[u8]>,
-        page_size: usize,
-        place: u64,
-    ) -> Result<Arc<[u8]>> {
-        let mut page = zeros(page_size)?;
-        let decoded = match (version.form, base) {
-            (Form::Raw, _) => (self.decoder).decode(Codec::Raw, version.stored, None, &mut page),
-            (Form::Zstd, _) => (self.decoder).decode(Codec::Zstd, version.stored, None, &mut page),
-            (Form::Changes(_), base) => {
-                let base = base.filter(|base| base.len() == page.len());
-                let base = base.ok_or_else(|| Error::damaged(place, "a page changes nothing"))?;
-                page.copy_from_slice(base);
-                if !changes::apply(version.stored, &mut page) {
-                    return Err(Error::damaged(place, "changes are not within the page"));
-                }
-                Ok(())
+    /// Puts the version at `place` into `page`, which has the page that it stands on if it is a difference.
+    pub fn decode(&mut self, version: PageVersion<'_>, page: &mut [u8], place: u64) -> Result<()> {
+        let codec = match version.form {
+            Form::Raw => Codec::Raw,
+            Form::Zstd => Codec::Zstd,
+            Form::Changes(_) => {
+                return match changes::apply(version.stored, page) {
+                    true => Ok(()),
+                    false => Err(Error::damaged(place, "changes are not within the page")),
+                };
             }
         };
-        decoded.map_err(|error| Error::of_decoding(error, place))?;
-        self.keep(place, &page)
+        let decoded = (self.decoder).decode(codec, version.stored, None, page);
+        decoded.map_err(|error| Error::of_decoding(error, place))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use litepack_io::cache::CacheKind;
+
+    use super::*;
+
+    #[test]
+    fn what_is_no_longer_kept_is_in_the_cache() {
+        // Too small for memory that the system may take back.
+        let cache = Arc::new(Cache::new(1 << 20));
+        cache.begin_use(CacheKind::Pages);
+        let mut pages = Pages {
+            kept: vec![Default::default()],
+            ..Pages::default()
+        };
+        pages.set_cache(cache);
+        for place in 1..=5 {
+            pages.keep(place.into(), &[place; 512]).unwrap();
+        }
+        assert_eq!(pages.kept(1), None);
+        let mut page = [0; 512];
+        for place in 1..=5 {
+            assert!(pages.read(place.into(), &mut page));
+            assert_eq!(page, [place; 512]);
+        }
+        assert!(!pages.read(6, &mut page));
+        pages.clear();
+        assert!(!pages.read(5, &mut page));
+    }
+
+    #[test]
+    fn the_next_version_takes_the_place_of_the_one_before() {
+        let mut pages = Pages {
+            kept: vec![Default::default()],
+            ..Pages::default()
+        };
+        for place in 1..=4 {
+            pages.replace(0, place.into(), &[place; 512]).unwrap();
+        }
+        pages.replace(3, 5, &[5; 512]).unwrap();
+        let known: Vec<_> = (1..=5)
+            .filter(|place| pages.kept(*place).is_some())
+            .collect();
+        assert_eq!(known, [1, 2, 4, 5]);
+        pages.replace(0, 6, &[6; 512]).unwrap();
+        let known: Vec<_> = (1..=6)
+            .filter(|place| pages.kept(*place).is_some())
+            .collect();
+        assert_eq!(known, [2, 4, 5, 6]);
+        assert_eq!(pages.kept(6), Some(&[6; 512][..]));
     }
 }

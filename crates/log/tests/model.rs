@@ -3,6 +3,9 @@
 
 mod support;
 
+use std::sync::Arc;
+
+use litepack_io::cache::{Cache, CacheKind};
 use litepack_io::random::SplitMix64;
 use litepack_io::testing::CrashingStorage;
 use litepack_log::Log;
@@ -11,7 +14,9 @@ use support::{Driver, content_of, rounds};
 fn run(seed: u64, page_size: usize, calls: usize) {
     let mut random = SplitMix64::new(seed ^ 0x5eed);
     let storage = CrashingStorage::default();
-    let open = || Log::new(storage.clone());
+    let cache = Arc::new(Cache::new(1 << 20));
+    cache.begin_use(CacheKind::Pages);
+    let open = || Log::new(storage.clone()).with_cache(Arc::clone(&cache));
     let mut driver = Driver::new(seed, page_size);
     let mut logs = [open(), open(), open()];
     let mut writer = 0;

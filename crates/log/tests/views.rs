@@ -3,7 +3,9 @@
 mod support;
 
 use std::cell::{Cell, RefCell};
+use std::sync::Arc;
 
+use litepack_io::cache::{Cache, CacheKind};
 use litepack_io::random::SplitMix64;
 use litepack_io::testing::{Call, CrashingStorage, Watched};
 use litepack_log::Log;
@@ -167,6 +169,26 @@ fn what_is_appended_while_a_handle_opens_is_no_damage() {
         met += u32::from(frames == 6);
     }
     assert!(met > 2, "{met}");
+}
+
+/// Records of each generation are at the same places.
+#[test]
+fn the_cache_has_no_page_of_another_generation() {
+    let cache = Arc::new(Cache::new(1 << 20));
+    cache.begin_use(CacheKind::Pages);
+    let storage = CrashingStorage::default();
+    let mut writer = Log::new(storage.clone());
+    let mut readers = [(); 2].map(|()| Log::new(storage.clone()).with_cache(Arc::clone(&cache)));
+    for round in 1..=4 {
+        writer.write(&header(PAGE, round.into()), 0).unwrap();
+        writer.write(&frame(round), offset(1)).unwrap();
+        for reader in &mut readers {
+            assert!(
+                content_of(reader, PAGE).unwrap()[32..] == frame(round),
+                "{round}"
+            );
+        }
+    }
 }
 
 /// Frames of one page, each of which stands on the one before. With a view the file is only written.

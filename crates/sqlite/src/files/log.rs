@@ -10,6 +10,7 @@ use std::ffi::c_int;
 use std::io;
 use std::sync::Arc;
 
+use litepack_io::cache::Cache;
 use litepack_io::storage::{ReadAt, Storage};
 use litepack_log::{Error, FileKind, Log, Refusal, aside};
 
@@ -46,7 +47,7 @@ impl LogFile {
         };
         LogFile {
             api,
-            log,
+            log: log.with_cache(Arc::clone(Cache::shared())),
             view,
             syncs: false,
             told: false,
