@@ -157,7 +157,7 @@ class File:
         magic, version, incompatible = struct.unpack_from("<16sII", data)
         assert (magic, version, incompatible) == (b"Litepack\r\n\x1a\n\0\0\0\0", 1, 1)
         self.identity = data[32:48]
-        places = [data[at : at + 192] for at in (2048, 2560)]
+        places = [data[at : at + 192] for at in (4096, 8192)]
         place = max(places, key=lambda place: struct.unpack_from("<Q", place, 8))
         assert place[:4] == b"LPky" and struct.unpack_from("<II", place, 16) == (1, 0)
         prk = mac(place[36:52], key)

@@ -205,11 +205,21 @@ mod tests {
             head
         };
         let encrypted = head(1, SEALED_START);
-        assert_eq!(kind_of(&encrypted, 3072), HeaderKind::Empty);
-        assert_eq!(kind_of(&encrypted, 3073), HeaderKind::Other);
-        assert_eq!(kind_of(&head(1, DATA_START), 3072), HeaderKind::Other);
-        assert_eq!(kind_of(&head(2, SEALED_START), 3072), HeaderKind::Other);
+        assert_eq!(kind_of(&encrypted, 12288), HeaderKind::Empty);
+        assert_eq!(kind_of(&encrypted, 12289), HeaderKind::Other);
+        assert_eq!(kind_of(&head(1, DATA_START), 12288), HeaderKind::Other);
+        assert_eq!(kind_of(&head(2, SEALED_START), 12288), HeaderKind::Other);
         // As a file is made unreadable that was replaced.
-        assert_eq!(kind_of(&[0; HEAD_LEN], 3072), HeaderKind::Other);
+        assert_eq!(kind_of(&[0; HEAD_LEN], 12288), HeaderKind::Other);
+        // Where the marks belong there may be one, or nothing.
+        for (place, kind) in [
+            (*b"LPmk", HeaderKind::Empty),
+            ([0; 4], HeaderKind::Empty),
+            (*b"text", HeaderKind::Other),
+        ] {
+            let mut encrypted = encrypted.clone();
+            encrypted[1536..1540].copy_from_slice(&place);
+            assert_eq!(kind_of(&encrypted, 12288), kind);
+        }
     }
 }

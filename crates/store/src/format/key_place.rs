@@ -1,8 +1,10 @@
 //! The two places of an encrypted file for its wrapped data key.
 //!
-//! They have sectors of their own, which nothing else is ever written to: what a commit writes cannot cost the key.
-//! Each has a number. When the user's key changes, the place with the lower one is written and synced before the other
+//! Each has 4096 bytes of its own, a whole sector of any usual medium, which nothing else is ever written to: what a
+//! commit writes cannot cost the key, and a write to one place cannot cost the other. Each has a number. When the user's key changes, the place with the lower one is written and synced before the other
 //! one is overwritten: the former key or the new one opens the file, wherever a crash comes between.
+
+use std::io;
 
 use litepack_cipher::{BLOCK_LEN, Costs, Key, KeyBlock, Keys};
 
@@ -40,7 +42,11 @@ fn decode(bytes: &[u8], uuid: FileUuid) -> Option<(u64, KeyBlock)> {
 }
 
 /// The number and the block of the place at this offset.
-fn read(disk: &impl ReadAt, offset: FileOffset, uuid: FileUuid) -> Result<Option<(u64, KeyBlock)>> {
+fn read(
+    disk: &impl ReadAt,
+    offset: FileOffset,
+    uuid: FileUuid,
+) -> io::Result<Option<(u64, KeyBlock)>> {
     let mut bytes = [0; KEY_LEN];
     // Of a file that ends early the rest is zeros.
     disk.read_at(&mut bytes, offset.0)?;
@@ -70,26 +76,45 @@ pub(crate) fn guard(disk: &impl ReadAt, header: &Header, key: Option<&Key>) -> R
         (true, None) => return Err(Error::NoKey),
         (true, Some(key)) => key,
     };
-    let places = Places::read(disk, uuid)?;
+    let mut places = Places::read(disk, uuid);
     let data = places.open(|block| block.open(key, &uuid.0))?;
     Ok(Guard::keys(uuid, Keys::new(&data, &uuid.0)?))
 }
 
-/// What is in the two places: the number and the block, if it is valid.
-pub(crate) struct Places([Option<(u64, KeyBlock)>; 2]);
+/// What is in the two places.
+pub(crate) struct Places {
+    /// The number and the block of each, if it could be read and is valid.
+    blocks: [Option<(u64, KeyBlock)>; 2],
+    /// Why a place could not be read: the answer when the other one does not open.
+    failure: Option<io::Error>,
+}
 
 const UNREADABLE: &str = "both copies are unreadable";
 
 impl Places {
-    pub(crate) fn read(disk: &impl ReadAt, uuid: FileUuid) -> Result<Places> {
-        let [a, b] = KEY_OFFSETS.map(|offset| read(disk, offset, uuid));
-        Ok(Places([a?, b?]))
+    pub(crate) fn read(disk: &impl ReadAt, uuid: FileUuid) -> Places {
+        let mut failure = None;
+        let blocks = KEY_OFFSETS.map(|offset| {
+            read(disk, offset, uuid).unwrap_or_else(|error| {
+                failure = Some(error);
+                None
+            })
+        });
+        Places { blocks, failure }
+    }
+
+    /// Why no block opens: a place that could not be read comes first, as its block might have opened.
+    fn failed(&mut self, error: Error) -> Error {
+        self.failure.take().map_or(error, Error::Io)
     }
 
     /// What `open` makes of the newer block, or of the older one if that has another key. A passphrase takes time and
     /// memory: the same block is not opened twice, and where there is no memory the key is not called wrong.
-    fn open<T>(&self, mut open: impl FnMut(&KeyBlock) -> litepack_cipher::Result<T>) -> Result<T> {
-        let mut blocks: Vec<_> = self.0.iter().flatten().collect();
+    fn open<T>(
+        &mut self,
+        mut open: impl FnMut(&KeyBlock) -> litepack_cipher::Result<T>,
+    ) -> Result<T> {
+        let mut blocks: Vec<_> = self.blocks.iter().flatten().collect();
         blocks.sort_by_key(|(seq, _)| std::cmp::Reverse(*seq));
         blocks.dedup_by_key(|(_, block)| *block);
         let mut found = Error::damaged("key block", KEY_OFFSETS[0], UNREADABLE);
@@ -104,24 +129,44 @@ impl Places {
                 Err(error) => return Err(error.into()),
             };
         }
-        Err(found)
+        Err(self.failed(found))
     }
 
     /// The place that the file cannot do without while its key is changed: of two blocks that differ, as a crash leaves
     /// them, the one that the user's key opens.
     pub(crate) fn kept(
-        &self,
+        &mut self,
         mut open: impl FnMut(&KeyBlock) -> litepack_cipher::Result<()>,
     ) -> Result<usize> {
-        match &self.0 {
+        match self.blocks {
             [Some((_, a)), Some((_, b))] if a != b => {
                 let block = self.open(|block| open(block).map(|()| *block))?;
-                Ok(usize::from(block == *b))
+                Ok(usize::from(block == b))
             }
             [Some(_), _] => Ok(0),
             [None, Some(_)] => Ok(1),
-            [None, None] => Err(Error::damaged("key block", KEY_OFFSETS[0], UNREADABLE)),
+            [None, None] => {
+                let error = Error::damaged("key block", KEY_OFFSETS[0], UNREADABLE);
+                Err(self.failed(error))
+            }
         }
+    }
+
+    /// Writes to a place, and syncs, what was read there. After a sync that failed a file may read as it was to become,
+    /// and be older on the medium, and no later sync mends that: only another write does. Where the medium has these
+    /// bytes already, a write that is cut off changes nothing.
+    pub(crate) fn write_again(
+        &self,
+        place: usize,
+        disk: &impl Storage,
+        uuid: FileUuid,
+    ) -> Result<()> {
+        #[expect(clippy::indexing_slicing, reason = "a place is 0 or 1")]
+        if let Some((seq, block)) = &self.blocks[place] {
+            disk.write_at(&encode(*seq, block, uuid), KEY_OFFSETS[place].0)?;
+            disk.sync()?;
+        }
+        Ok(())
     }
 
     /// Writes a block that is newer than both to a place.
@@ -132,7 +177,7 @@ impl Places {
         disk: &impl Storage,
         uuid: FileUuid,
     ) -> Result<()> {
-        let newest = self.0.iter().flatten().map(|(seq, _)| *seq).max();
+        let newest = self.blocks.iter().flatten().map(|(seq, _)| *seq).max();
         let seq = newest.unwrap_or(0).checked_add(1);
         let seq = seq.ok_or(Error::Limit(
             "the keys of this file cannot be counted any further",
@@ -160,9 +205,10 @@ mod tests {
             bytes[0] = first;
             KeyBlock(bytes)
         };
-        let places = places.map(|place| place.map(|(seq, first)| (seq, block(first))));
+        let blocks = places.map(|place| place.map(|(seq, first)| (seq, block(first))));
         let mut tried = Vec::new();
-        let result = Places(places).open(|block| {
+        let failure = None;
+        let result = Places { blocks, failure }.open(|block| {
             tried.push(block.0[0]);
             answer(block.0[0])
         });

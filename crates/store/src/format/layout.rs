@@ -4,8 +4,9 @@
 //! 0     512   1024  1536   2048                                        end
 //! | head | A   | B   | marks | extents and free space ...               |
 //! ```
-//! In an encrypted file there are two places for key blocks before the extents. Header, slots, marks and each of those
-//! places have a disk sector each, so that writing one never touches another.
+//! Header, slots and marks have a disk sector of 512 bytes each. An encrypted file has two places for key blocks before
+//! the extents, each in a block of 4096 bytes. On a medium with sectors of that size the head is one sector, and each
+//! write to a slot or a mark rewrites all of it. So nothing that a commit writes shares a sector with a key block.
 
 use std::ops::Range;
 
@@ -30,11 +31,11 @@ pub const MARK_LEN: usize = 64;
 /// Where extents begin in a file that is not encrypted.
 pub const DATA_START: FileOffset = FileOffset(2048);
 /// Offsets of the places for a wrapped data key, in an encrypted file.
-pub const KEY_OFFSETS: [FileOffset; 2] = [FileOffset(2048), FileOffset(2560)];
+pub const KEY_OFFSETS: [FileOffset; 2] = [FileOffset(4096), FileOffset(8192)];
 /// Length of a key block within its place.
 pub const KEY_LEN: usize = 192;
 /// Where extents begin in an encrypted file.
-pub const SEALED_START: FileOffset = FileOffset(3072);
+pub const SEALED_START: FileOffset = FileOffset(12288);
 /// SQLite's lock bytes (pending, reserved and shared): never part of an extent, because a locked
 /// range cannot be read or written on systems with mandatory locks.
 pub const LOCK_BYTES: Range<FileOffset> = FileOffset(0x4000_0000)..FileOffset(0x4000_0000 + 512);

@@ -14,6 +14,7 @@ use super::{key, options};
 use crate::error::{Error, Result};
 use crate::format::catalog::Catalog;
 use crate::format::file_state::FileState;
+use crate::format::header::{HEAD_LEN, HeaderKind, kind_of};
 use crate::format::key_place;
 use crate::format::layout::{FileUuid, KEY_LEN, KEY_OFFSETS, Pointer, SEALED_START, SLOT_OFFSETS};
 use crate::format::leaf::Extent;
@@ -25,6 +26,8 @@ use crate::transaction::groups::Group;
 use crate::transaction::store::Store;
 
 const PAGE: usize = 4096;
+/// The largest sector of usual media.
+const BLOCK: usize = 4096;
 /// It is in each page, where nothing compresses it away.
 const CANARY: &[u8] = b"canary: 7f3a9c";
 
@@ -532,14 +535,21 @@ fn one_key_block_is_enough_and_the_newer_one_is_tried_first() {
     assert!(matches!(found, Err(Error::Damaged(_))), "{found:?}");
 }
 
-/// Each sector of the head but the header's own is lost, in turn: also that of the marks, which each commit writes.
+/// Each sector of the head but the header's own is lost, in turn: also that of the marks, which each commit writes. And
+/// each block of 4096 bytes, which is a sector elsewhere; of the first block all but the header.
 #[test]
 fn a_lost_sector_does_not_cost_the_key() {
     let (_, image) = file();
     let right = content(image.clone()).unwrap();
-    for at in (512..SEALED_START.0 as usize).step_by(512) {
+    let sectors = (512..SEALED_START.0 as usize).step_by(512);
+    let blocks = (BLOCK..SEALED_START.0 as usize).step_by(BLOCK);
+    let sectors = sectors.map(|at| (at, 512));
+    for (at, len) in sectors
+        .chain([(512, BLOCK - 512)])
+        .chain(blocks.map(|at| (at, BLOCK)))
+    {
         let mut image = image.clone();
-        image[at..at + 512].fill(0x55);
+        image[at..at + len].fill(0x55);
         assert!(Store::open(MemoryStorage::new(image.clone()), encrypted()).is_ok());
         // Without a slot the file may be damaged, but none falls back in silence.
         let is_slot = SLOT_OFFSETS.contains(&FileOffset(at as u64));
@@ -550,15 +560,18 @@ fn a_lost_sector_does_not_cost_the_key() {
     }
 }
 
-/// What a commit writes it writes elsewhere.
+/// What a commit writes it writes to other sectors, of whatever usual size.
 #[test]
 fn no_commit_writes_to_the_places_of_the_key() {
     let disk = MemoryStorage::default();
     let is_made = Cell::new(false);
     let watched = Watched::new(&disk, |call| {
         if let Call::Write { offset, len } = call {
-            let places = KEY_OFFSETS[0].0..SEALED_START.0;
-            let is_there = offset < places.end && offset + len as u64 > places.start;
+            let block = BLOCK as u64;
+            let blocks = offset / block..(offset + len as u64).div_ceil(block);
+            let is_there = KEY_OFFSETS
+                .iter()
+                .any(|key| blocks.contains(&(key.0 / block)));
             assert!(!is_made.get() || !is_there, "{len} bytes at {offset}");
         }
         Ok(())
@@ -595,6 +608,102 @@ fn a_file_whose_making_was_cut_off_is_made_again() {
             let found = content(again.snapshot()).unwrap();
             assert!(found[PAGE..] == text(1, 2));
         }
+    }
+}
+
+/// The machine stops at each call while a file is made, and again while another is made in its place, with a key or
+/// without: it is an empty one, or is there.
+#[test]
+fn a_file_whose_making_was_cut_off_is_made_with_another_key_or_none() {
+    let plain = super::plain_options;
+    let make = |disk: &CrashingStorage, options| {
+        let mut store = Store::open(disk.clone(), options)?;
+        store.write(0, &text(0, 1))?;
+        store.flush()
+    };
+    // More than the creation of a file takes.
+    const CALLS: u64 = 12;
+    let orders: [[fn() -> Options; 2]; 4] = [
+        [encrypted, plain],
+        [plain, encrypted],
+        [encrypted, encrypted],
+        [plain, plain],
+    ];
+    for [first, then] in orders {
+        let (mut longer, mut unfinished) = (false, 0);
+        for stop in 0..CALLS {
+            for seed in 0..8 {
+                let disk = CrashingStorage::default();
+                disk.fail(stop, u64::MAX);
+                let _ = make(&disk, first());
+                let image = disk.after_power_loss(seed);
+                let is_empty = |image: &[u8]| {
+                    let head = &image[..image.len().min(HEAD_LEN)];
+                    kind_of(head, image.len() as u64) == HeaderKind::Empty
+                };
+                if !is_empty(&image) {
+                    assert!(Store::open(MemoryStorage::new(image), first()).is_ok());
+                    continue;
+                }
+                longer |= image.len() > HEAD_LEN;
+                for stop in 0..CALLS {
+                    let disk = CrashingStorage::with_image(image.clone());
+                    disk.fail(stop, u64::MAX);
+                    let _ = make(&disk, then());
+                    for seed in 0..8 {
+                        let image = disk.after_power_loss(seed);
+                        unfinished += u32::from(is_empty(&image));
+                        let mut store = Store::open(MemoryStorage::new(image), then()).unwrap();
+                        store.refresh().unwrap();
+                        write(&mut store, 1, &text(1, 2));
+                        store.flush().unwrap();
+                    }
+                }
+            }
+        }
+        assert!(unfinished > 0 && longer == first().key.is_some());
+    }
+}
+
+/// A sync fails while a file is made, and leaves on the medium some of what was written, the header too. Another try
+/// takes that away first, and the machine stops while it is at it.
+#[test]
+fn a_file_whose_making_failed_at_a_sync_is_made_again() {
+    const CALLS: u64 = 12;
+    for options in [encrypted, super::plain_options] {
+        let mut tried = 0;
+        for (before, stop, then) in (0..8).flat_map(|before| {
+            (0..CALLS).flat_map(move |stop| (0..CALLS).map(move |then| (before, stop, then)))
+        }) {
+            let disk = CrashingStorage::default();
+            // Other calls, other parts of it.
+            for _ in 0..before {
+                disk.sync().unwrap();
+            }
+            disk.fail_badly();
+            let mut store = Store::open(disk.clone(), options()).unwrap();
+            disk.fail(before + stop, before + stop + 1);
+            let done = store.write(0, &text(0, 1));
+            let done = done.and_then(|()| store.flush());
+            // As running processes see it. Later failures are of a commit.
+            let mut head = vec![0; HEAD_LEN];
+            let len = disk.read_at(&mut head, 0).unwrap();
+            let kind = kind_of(&head[..len], disk.len().unwrap());
+            if done.is_ok() || kind != HeaderKind::Empty {
+                continue;
+            }
+            tried += 1;
+            disk.fail(disk.calls() + then, u64::MAX);
+            let _ = store.write(0, &text(0, 1)).and_then(|()| store.flush());
+            for seed in 0..8 {
+                let image = disk.after_power_loss(seed);
+                let mut store = Store::open(MemoryStorage::new(image), options()).unwrap();
+                store.refresh().unwrap();
+                write(&mut store, 1, &text(1, 2));
+                store.flush().unwrap();
+            }
+        }
+        assert!(tried > 0);
     }
 }
 

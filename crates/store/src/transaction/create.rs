@@ -7,7 +7,7 @@ use crate::format::catalog::Catalog;
 use crate::format::header::{HEAD_LEN, Header};
 use crate::format::key_place;
 use crate::format::layout::{
-    HEADER_LEN, KEY_OFFSETS, MARK_OFFSETS, SEALED_START, SLOT_OFFSETS, UNIT_MIN,
+    DATA_START, HEADER_LEN, KEY_OFFSETS, MARK_OFFSETS, SEALED_START, SLOT_OFFSETS, UNIT_MIN,
 };
 use crate::format::record::{Record, encode_mark};
 use crate::snapshot::image::Image;
@@ -15,7 +15,7 @@ use crate::snapshot::recover::{Commit, read_slots};
 use crate::transaction::store::Store;
 
 /// Bytes of the places for key blocks.
-#[expect(clippy::cast_possible_truncation, reason = "it is 1024")]
+#[expect(clippy::cast_possible_truncation, reason = "it is 8192")]
 const PLACES_LEN: usize = (SEALED_START.0 - KEY_OFFSETS[0].0) as usize;
 
 /// Puts `part` into `bytes` at this offset.
@@ -30,6 +30,23 @@ fn put(bytes: &mut [u8], part: &[u8], offset: u64) {
 }
 
 impl<D: Storage> Store<D> {
+    /// Takes away what another creation has left that was cut off. Its header may be on the medium although none is read,
+    /// if a sync failed: it goes first. And a file with room for key blocks is one only with slots that say so, which
+    /// come with this one's.
+    fn clear(&self) -> Result<()> {
+        let disk = self.snapshot.disk();
+        let len = disk.len()?;
+        if len > 0 {
+            disk.write_at(&[0; HEADER_LEN], 0)?;
+            disk.sync()?;
+        }
+        if len > DATA_START.0 {
+            disk.truncate(DATA_START.0)?;
+            disk.sync()?;
+        }
+        Ok(())
+    }
+
     /// Writes the first commit, of the empty database, into an empty file.
     pub(super) fn create(&mut self) -> Result<Commit> {
         let key = self.snapshot.key();
@@ -47,6 +64,8 @@ impl<D: Storage> Store<D> {
         let disk = self.snapshot.disk();
         // First, because another try after a failure finds the file empty, and so comes here again.
         disk.sync_name()?;
+        self.clear()?;
+        let disk = self.snapshot.disk();
         disk.write_at(&head, 0)?;
         disk.sync()?;
         if let Some(block) = block {

@@ -1,7 +1,8 @@
 //! Another key for an encrypted file.
 //!
 //! The data key stays, so that nothing but the key blocks is written: first the one in the place that the file can do
-//! without, and when that is durable the other one. So the file opens with the former key or with the new one wherever a
+//! without, and when that is durable the other one. The place that is kept until then is written again before that, with
+//! what was read from it, for after a sync that failed the medium may not have it. So the file opens with the former key or with the new one wherever a
 //! crash comes between, and other handles, which have the data key, go on.
 
 use std::sync::Arc;
@@ -18,7 +19,8 @@ impl<D: Storage> Store<D> {
     /// key opens it no more. But who has that key and an older copy of the file has the data key: content that is
     /// written later is no secret from them.
     ///
-    /// The caller has seen to it that no other handle writes.
+    /// The caller holds the write lock of the file from before this until it has returned. So no other handle writes,
+    /// and no two change the key at once: of two that did, each might overwrite the place that the other one keeps.
     ///
     /// # Errors
     /// [`Error::NotEncrypted`] for any other file. When the file cannot be read or written: it opens with the former key
@@ -30,12 +32,13 @@ impl<D: Storage> Store<D> {
             let guard = self.snapshot.guard();
             let block = guard.wrap(&key)?.ok_or(Error::NotEncrypted)?;
             let (disk, uuid) = (self.snapshot.disk(), guard.uuid);
-            let places = Places::read(disk, uuid)?;
+            let mut places = Places::read(disk, uuid);
             let former = self.snapshot.key();
             let kept = places.kept(|block| match former {
                 Some(key) => block.open(key, &uuid.0).map(|_| ()),
                 None => Err(litepack_cipher::Error::WrongKey),
             })?;
+            places.write_again(kept, disk, uuid)?;
             for place in [1 - kept, kept] {
                 places.write(place, &block, disk, uuid)?;
                 disk.sync()?;
@@ -49,10 +52,11 @@ impl<D: Storage> Store<D> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::format::layout::KEY_OFFSETS;
     use crate::options::Options;
     use crate::testing::options;
     use litepack_io::testing::{Call, MemoryStorage, Watched};
-    use std::cell::RefCell;
+    use std::cell::{Cell, RefCell};
 
     fn key(byte: u8) -> Arc<Key> {
         Arc::new(Key::raw(&[byte; 32]).unwrap())
@@ -79,7 +83,7 @@ mod tests {
     }
 
     fn opens(image: &[u8], key: &Arc<Key>) -> bool {
-        match first(&MemoryStorage::new(image.to_vec()), key) {
+        match first(MemoryStorage::new(image.to_vec()), key) {
             Ok(found) => {
                 assert!(found == page(1));
                 true
@@ -98,17 +102,26 @@ mod tests {
     }
 
     /// All that a machine may leave that stops while the key is changed: each write that no sync has followed is there,
-    /// or is not, or has spoiled its place.
-    fn cut_off(image: &[u8], former: &Arc<Key>, new: &Arc<Key>) -> Vec<Vec<u8>> {
+    /// or is not, or has spoiled its place if it had other bytes. The file reads as `image`, and `durable` is on the
+    /// medium.
+    fn cut_off(
+        image: &[u8],
+        mut durable: Vec<u8>,
+        former: &Arc<Key>,
+        new: &Arc<Key>,
+    ) -> Vec<Vec<u8>> {
         let disk = MemoryStorage::new(image.to_vec());
-        let calls = RefCell::new(Vec::new());
+        let (pending, found) = (RefCell::new(Vec::new()), RefCell::new(Vec::new()));
         let watched = Watched::new(&disk, |call| {
             let at = |offset| usize::try_from(offset).unwrap();
             match call {
                 Call::Write { offset, len } => {
-                    calls.borrow_mut().push(Some(at(offset)..at(offset) + len));
+                    pending.borrow_mut().push(at(offset)..at(offset) + len);
                 }
-                Call::Sync => calls.borrow_mut().push(None),
+                Call::Sync => {
+                    let ranges: Vec<_> = pending.borrow_mut().drain(..).collect();
+                    found.borrow_mut().push((ranges, disk.snapshot()));
+                }
                 _ => {}
             }
             Ok(())
@@ -116,29 +129,96 @@ mod tests {
         let mut store = Store::open(watched, with(former)).unwrap();
         store.rekey(Arc::clone(new)).unwrap();
         drop(store);
-        let done = disk.snapshot();
-        let mut durable = image.to_vec();
-        let (mut pending, mut found) = (Vec::new(), Vec::new());
-        for call in calls.into_inner() {
-            if let Some(range) = call {
-                pending.push(range);
-                continue;
-            }
-            let mut states = vec![durable.clone()];
-            for range in pending.drain(..) {
-                durable[range.clone()].copy_from_slice(&done[range.clone()]);
-                for state in states.clone() {
+        assert!(pending.into_inner().is_empty(), "all is durable");
+        let mut states = Vec::new();
+        for (ranges, written) in found.into_inner() {
+            let mut here = vec![durable.clone()];
+            for range in ranges {
+                let bytes = &written[range.clone()];
+                for state in here.clone() {
                     let mut there = state.clone();
-                    there[range.clone()].copy_from_slice(&done[range.clone()]);
+                    there[range.clone()].copy_from_slice(bytes);
                     let mut spoilt = state;
-                    spoilt[range.clone()].fill(0x55);
-                    states.extend([there, spoilt]);
+                    if spoilt[range.clone()] != *bytes {
+                        spoilt[range.clone()].fill(0x55);
+                    }
+                    here.extend([there, spoilt]);
+                }
+                durable[range.clone()].copy_from_slice(bytes);
+            }
+            states.extend(here);
+        }
+        states.push(durable);
+        states
+    }
+
+    /// A sync failed: the file reads as it was to become, but on the medium the last write has spoiled its place. Another
+    /// try, by the handle with the former key or by one that reads the new one, loses neither block.
+    #[test]
+    fn another_try_after_a_failed_sync_does_not_cost_the_key() {
+        let [a, b, c] = &[1, 2, 3].map(key);
+        for failing in 0..3 {
+            let disk = MemoryStorage::new(made(a));
+            let (syncs, last) = (Cell::new(0), Cell::new((0, 0)));
+            let watched = Watched::new(&disk, |call| {
+                match call {
+                    Call::Write { offset, len } => last.set((offset as usize, len)),
+                    Call::Sync if syncs.replace(syncs.get() + 1) == failing => {
+                        return Err(std::io::Error::other("injected"));
+                    }
+                    _ => {}
+                }
+                Ok(())
+            });
+            let mut store = Store::open(watched, with(a)).unwrap();
+            assert!(store.rekey(Arc::clone(b)).is_err(), "sync {failing}");
+            drop(store);
+            let image = disk.snapshot();
+            let mut durable = image.clone();
+            let (at, len) = last.get();
+            durable[at..at + len].fill(0x55);
+            for former in [a, b].into_iter().filter(|key| opens(&image, key)) {
+                for state in cut_off(&image, durable.clone(), former, c) {
+                    let found = [a, b, c].map(|key| opens(&state, key));
+                    assert!(found.contains(&true), "no key opens it: sync {failing}");
                 }
             }
-            found.extend(states);
         }
-        assert!(pending.is_empty() && durable == done, "all is durable");
-        found
+    }
+
+    /// A place that cannot be read is written first, and the block in the other one is enough until then.
+    #[test]
+    fn a_place_that_cannot_be_read_does_not_lock_the_file() {
+        let (a, b) = (&key(1), &key(2));
+        for place in [0, 1] {
+            let disk = MemoryStorage::new(made(a));
+            let (writes, broken) = (RefCell::new(Vec::new()), Cell::new(true));
+            let watched = || {
+                Watched::new(&disk, |call| {
+                    match call {
+                        Call::Read { offset, .. }
+                            if broken.get() && offset == KEY_OFFSETS[place].0 =>
+                        {
+                            return Err(std::io::Error::other("injected"));
+                        }
+                        Call::Write { offset, .. } => writes.borrow_mut().push(offset),
+                        _ => {}
+                    }
+                    Ok(())
+                })
+            };
+            assert!(first(watched(), a).unwrap() == page(1));
+            // The other place might have had the right one.
+            let found = first(watched(), b);
+            assert!(matches!(found, Err(Error::Io(_))), "{found:?}");
+            let mut store = Store::open(watched(), with(a)).unwrap();
+            store.rekey(Arc::clone(b)).unwrap();
+            let [one, other] = [place, 1 - place].map(|place| KEY_OFFSETS[place].0);
+            assert_eq!(*writes.borrow(), [other, one, other]);
+            broken.set(false);
+            assert!(first(watched(), b).unwrap() == page(1));
+            assert!(matches!(first(watched(), a), Err(Error::WrongKey)));
+        }
     }
 
     #[test]
@@ -146,7 +226,8 @@ mod tests {
         let [a, b, c] = &[1, 2, 3].map(key);
         let mut seen = Vec::new();
         let mut between = Vec::new();
-        for image in cut_off(&made(a), a, b) {
+        let image = made(a);
+        for image in cut_off(&image, image.clone(), a, b) {
             let found = [opens(&image, a), opens(&image, b)];
             assert!(found.contains(&true), "neither key opens it");
             seen.push(found);
@@ -159,7 +240,7 @@ mod tests {
         }
         // Both open it: whichever one does, it is the other one's block that goes first.
         for former in [a, b] {
-            for image in cut_off(&between, former, c) {
+            for image in cut_off(&between, between.clone(), former, c) {
                 let found = [opens(&image, former), opens(&image, c)];
                 assert!(found.contains(&true), "neither key opens it");
             }
