@@ -1,7 +1,8 @@
 //! Pages to stored versions and back, and decoded ones by the place of their record: those that were used last in memory
 //! of the handle, others in the process's cache, if there is one for them.
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, LazyLock};
 
 use litepack_codec::{BriefEncoder, Codec, Decoder};
 use litepack_io::cache::{Cache, FileId, PageKey, PageRole, Spare, copy_into};
@@ -16,6 +17,8 @@ const KEPT_BYTES: usize = 6 << 20;
 /// Each place may be in one of so many slots, which are a set, and the fewest sets.
 const WAYS: usize = 4;
 const SETS_MIN: usize = 4;
+/// So many pages of a generation are in the process's cache, for one handle.
+const CACHED_MAX: usize = 1 << 17;
 
 /// Encodes and decodes pages.
 #[derive(Debug, Default)]
@@ -29,36 +32,94 @@ pub(crate) struct Pages {
 /// A decoded page with the place of its record.
 type Kept = Option<(u64, Arc<[u8]>)>;
 
-/// What the process's cache has of these pages.
+/// What the process's cache has of these pages. It is removed there with the generation.
 #[derive(Debug)]
 struct Cached {
     cache: Arc<Cache>,
-    /// By this they are known there. The same place has another page in another generation, so each has its own.
-    file: Option<FileId>,
+    /// By this the generation is known there: the same place has another page in another one.
+    generation: Option<u32>,
+    /// Of those pages. Some may be here twice, and some no longer there.
+    places: Vec<u64>,
+    /// How long they are.
+    page_size: usize,
+    is_full: bool,
     spare: Spare,
 }
 
+/// A number that no generation had before in this process. `None` when there is none left: then nothing is cached.
+fn new_generation() -> Option<u32> {
+    static NEXT: AtomicU32 = AtomicU32::new(1);
+    let next = NEXT.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |next| {
+        next.checked_add(1)
+    });
+    next.ok()
+}
+
 impl Cached {
-    fn key(file: FileId, place: u64, len: usize) -> Option<PageKey> {
+    fn key(generation: u32, place: u64, len: usize) -> Option<PageKey> {
+        /// All logs of the process: files have few numbers there.
+        static LOGS: LazyLock<FileId> = LazyLock::new(FileId::unique);
         Some(PageKey::Page {
-            file,
+            file: *LOGS,
             offset: place,
             len: u32::try_from(len).ok()?,
-            sum: 0,
+            sum: generation,
         })
     }
 
     fn read(&self, place: u64, page: &mut [u8]) -> bool {
-        let file = self.file;
-        let key = file.and_then(|file| Cached::key(file, place, page.len()));
+        let key = self
+            .generation
+            .and_then(|generation| Cached::key(generation, place, page.len()));
         key.is_some_and(|key| self.cache.read_page(&key, page, true))
     }
 
     fn put(&mut self, place: u64, page: &[u8]) {
-        let file = *self.file.get_or_insert_with(FileId::unique);
-        if let Some(key) = Cached::key(file, place, page.len()) {
+        if self.page_size != page.len() {
+            self.forget();
+            self.page_size = page.len();
+        }
+        if self.generation.is_none() {
+            self.generation = new_generation();
+        }
+        let key = self
+            .generation
+            .and_then(|generation| Cached::key(generation, place, page.len()));
+        if let Some(key) = key
+            && self.note(place)
+        {
             (self.cache).put_page(key, page, PageRole::Leaf, &mut self.spare);
         }
+    }
+
+    /// Notes the place of a page, to remove it later. False if there is no room.
+    fn note(&mut self, place: u64) -> bool {
+        let most = litepack_io::fixed::part(CACHED_MAX);
+        if self.places.len() >= most && !self.is_full {
+            self.places.sort_unstable();
+            self.places.dedup();
+            // Else it would be sorted again soon.
+            self.is_full = self.places.len() > most / 2;
+        }
+        !self.is_full && litepack_io::memory::push(&mut self.places, place).is_ok()
+    }
+
+    /// Removes what is there of this generation.
+    fn forget(&mut self) {
+        let (generation, size) = (self.generation.take(), self.page_size);
+        for place in self.places.drain(..) {
+            let key = generation.and_then(|generation| Cached::key(generation, place, size));
+            if let Some(key) = key {
+                self.cache.remove_page(&key, size);
+            }
+        }
+        self.is_full = false;
+    }
+}
+
+impl Drop for Cached {
+    fn drop(&mut self) {
+        self.forget();
     }
 }
 
@@ -67,7 +128,10 @@ impl Pages {
     pub fn set_cache(&mut self, cache: Arc<Cache>) {
         self.cached = Some(Cached {
             cache,
-            file: None,
+            generation: None,
+            places: Vec::new(),
+            page_size: 0,
+            is_full: false,
             spare: Spare::default(),
         });
     }
@@ -76,7 +140,7 @@ impl Pages {
     pub fn clear(&mut self) {
         self.kept.clear();
         if let Some(cached) = &mut self.cached {
-            cached.file = None;
+            cached.forget();
         }
     }
 
@@ -186,10 +250,16 @@ mod tests {
             kept: vec![Default::default()],
             ..Pages::default()
         };
-        pages.set_cache(cache);
+        pages.set_cache(Arc::clone(&cache));
         for place in 1..=5 {
             pages.keep(place.into(), &[place; 512]).unwrap();
         }
+        let key = |pages: &Pages| {
+            let generation = pages.cached.as_ref().unwrap().generation.unwrap();
+            Cached::key(generation, 5, 512).unwrap()
+        };
+        let first = key(&pages);
+        assert!(cache.has_page(&first, 512));
         assert_eq!(pages.kept(1), None);
         let mut page = [0; 512];
         for place in 1..=5 {
@@ -199,6 +269,32 @@ mod tests {
         assert!(!pages.read(6, &mut page));
         pages.clear();
         assert!(!pages.read(5, &mut page));
+        assert!(!cache.has_page(&first, 512), "it is of no use any more");
+        pages.keep(5, &[7; 512]).unwrap();
+        let second = key(&pages);
+        assert!(second != first && cache.has_page(&second, 512));
+        drop(pages);
+        assert!(!cache.has_page(&second, 512));
+    }
+
+    #[test]
+    fn only_so_many_pages_are_cached() {
+        let cache = Arc::new(Cache::new(1 << 20));
+        let mut pages = Pages::default();
+        pages.set_cache(cache);
+        let cached = pages.cached.as_mut().unwrap();
+        let most = litepack_io::fixed::part(CACHED_MAX);
+        // The same ones again and again are no more than they are.
+        for place in 0..3 * most {
+            assert!(cached.note(place as u64 % 100));
+        }
+        assert!(cached.places.len() <= most);
+        let noted = (100..2 * most as u64)
+            .filter(|place| cached.note(*place))
+            .count();
+        assert!(noted > most / 2 && cached.places.len() <= most);
+        cached.forget();
+        assert!(cached.places.is_empty() && cached.note(1));
     }
 
     #[test]

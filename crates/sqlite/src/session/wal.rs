@@ -183,7 +183,9 @@ impl Handle {
     /// is different from what it was in the one before: no other lock was taken in between, and nothing was committed.
     /// SQLite compares the header again, and begins anew if there was a commit since.
     pub(crate) fn sees_the_same_wal(&mut self, locks: &Range<c_int>, flags: c_int) -> bool {
-        let is_read = flags & SQLITE_SHM_SHARED != 0 && locks.start > FIRST_READ_LOCK;
+        let is_read = flags & SQLITE_SHM_SHARED != 0
+            && locks.start > FIRST_READ_LOCK
+            && !self.index_locks.has(WRITE_LOCK);
         let header = |at| self.disk().word(at);
         let header = is_read.then(|| IndexHeader::read(header)).flatten();
         let before = std::mem::replace(&mut self.index_header, header);
