@@ -68,6 +68,7 @@ impl<D: Storage> Transaction<'_, D> {
             durable: false,
         };
         let bytes = record.encode(store.snapshot.guard());
+        store.replaces_undone(slot);
         let slot_bytes = store.snapshot.slot_written(slot, bytes);
         let image = store.snapshot.published(commit, image);
         let before = Before {

@@ -87,6 +87,12 @@ impl<D: Storage> Store<D> {
         Ok(())
     }
 
+    /// A record was written to this slot, and what was to be undone there is gone. The new one may have the very bytes
+    /// of the one that failed, when the same is tried again, and is not to be taken for it.
+    pub(super) fn replaces_undone(&mut self, slot: usize) {
+        self.writer.undo.take_if(|undo| undo.slot == slot);
+    }
+
     /// The caller is about to give up the right to write. A commit that failed, and cannot be undone now either, stays:
     /// from now on others may read it, and go on from it.
     pub fn settle(&mut self) {
@@ -207,6 +213,23 @@ mod tests {
             store.flush().unwrap();
             assert_eq!(first_byte(&mut store), 2 + commits);
             assert_eq!(first_byte(&mut other), 2 + commits);
+        }
+    }
+
+    /// A commit fails, is undone, and is tried again: the record has the same bytes.
+    #[test]
+    fn the_same_commit_again_is_not_undone() {
+        for failing_calls in 1..4 {
+            let disk = CrashingStorage::default();
+            disk.fail_badly();
+            let mut store = after_a_failed_flush(&disk, failing_calls);
+            disk.fail(0, 0);
+            store.write(0, &page(2)).unwrap();
+            store.flush().unwrap();
+            assert_eq!(first_byte(&mut store), 2);
+            for seed in 0..20 {
+                assert_eq!(after_power_loss(&disk, seed), 2, "{failing_calls} calls");
+            }
         }
     }
 
