@@ -42,6 +42,8 @@ pub struct Maintenance {
     is_complete: bool,
     /// Bytes of the file when all this began; it is to have no more afterwards.
     end: u64,
+    /// The file is being put in order for the second time.
+    again: bool,
 }
 
 /// Whether a former state of the database may be needed again.
@@ -167,6 +169,7 @@ impl Maintenance {
             stage: Stage::DropFreePages,
             is_complete: former == Former::Gone && store.may_refer(),
             end: store.end(),
+            again: false,
         })
     }
 
@@ -278,9 +281,15 @@ impl Maintenance {
                 };
                 next.map_or(Stage::Compact(0), |next| Stage::Reorder(Some(next)))
             }
-            Stage::Compact(at) => store
-                .compact_some(at)?
-                .map_or(Stage::Finish, Stage::Compact),
+            Stage::Compact(at) => match store.compact_some(at)? {
+                Some(next) => Stage::Compact(next),
+                // What has moved may have left holes that nothing fits into.
+                None if !self.again => {
+                    self.again = true;
+                    Stage::Reorder(None)
+                }
+                None => Stage::Finish,
+            },
             Stage::Finish => {
                 if store.end() > self.end {
                     store.compact_fully()?;

@@ -88,7 +88,8 @@ fn rewriting_the_same_rows_does_not_make_the_file_grow() {
     }
 }
 
-/// Pages that change a little are stored as differences: without them the file would be 1.3 times as long or more.
+/// Pages that change a little are stored as differences: without them the file would be 1.3 times as long or more. The
+/// rows have no digits that are stored as bytes, so that the file is long enough: 64 KiB of it may be free in any case.
 #[test]
 fn a_file_hardly_grows_when_few_rows_change() {
     if !vfs::is_litepack() {
@@ -111,8 +112,9 @@ fn a_file_hardly_grows_when_few_rows_change() {
             .execute_batch(
                 "create table t(id integer primary key, x text);
                  insert into t with recursive n(i) as (select 1 union all select i + 1 from n
-                   where i < 20000) select i, printf('{\"user\": %d, \"hash\": \"%x %x\", \"text\": \"one of many %s rows
-                   of a log\", \"seconds\": %f}', i * 7919 % 6007, i * 2654435761, i * 104729 * i,
+                   where i < 20000) select i, printf('{\"user\": %d, \"hash\": \"%s\", \"text\": \"one of many %s rows
+                   of a log\", \"seconds\": %f}', i * 7919 % 6007,
+                   replace(printf('%x %x', i * 2654435761, i * 104729 * i), 'a', 'k'),
                    char(97 + i % 23), i % 991 / 37.0) from n;
                  vacuum;",
             )

@@ -112,7 +112,9 @@ fn used_file_becomes_small_again(journal: &str) {
     command(&["check", text(&packed)]);
     let fresh = std::fs::metadata(&fresh).expect("a file").len();
     println!("{journal}: {before} bytes, maintained {after}, fresh {fresh}");
-    assert!(after < before && after < fresh + fresh * 3 / 100);
+    // The dictionary in use is kept unless another one saves a fiftieth, as far as samples tell, and a fiftieth may be
+    // free.
+    assert!(after < before && after < fresh + fresh * 4 / 100);
 }
 
 #[test]
