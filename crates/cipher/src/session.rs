@@ -200,7 +200,7 @@ mod tests {
         let taken = |count| session.nonces(count).unwrap().map(|fresh| fresh.0.counter);
         let first: Vec<_> = taken(5).collect();
         assert_eq!(first, [0, 1, 2, 3, 4]);
-        // What is not used is not given again.
+        // Unused ones are not given again.
         drop(taken(10));
         assert!(taken(3).eq(15..18));
         let mut bytes = vec![1, 2, 3];

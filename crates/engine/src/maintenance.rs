@@ -283,7 +283,7 @@ impl Maintenance {
             }
             Stage::Compact(at) => match store.compact_some(at)? {
                 Some(next) => Stage::Compact(next),
-                // What has moved may have left holes that nothing fits into.
+                // Moved extents may have left holes that nothing fits into.
                 None if !self.again => {
                     self.again = true;
                     Stage::Reorder(None)

@@ -32,7 +32,7 @@ pub(crate) struct Pages {
 /// A decoded page with the place of its record.
 type Kept = Option<(u64, Arc<[u8]>)>;
 
-/// What the process's cache has of these pages. It is removed there with the generation.
+/// The pages of a generation that are in the process's cache. They are removed there when it ends.
 #[derive(Debug)]
 struct Cached {
     cache: Arc<Cache>,
@@ -56,21 +56,19 @@ fn new_generation() -> Option<u32> {
 }
 
 impl Cached {
-    fn key(generation: u32, place: u64, len: usize) -> Option<PageKey> {
+    fn key(generation: Option<u32>, place: u64, len: usize) -> Option<PageKey> {
         /// All logs of the process: files have few numbers there.
         static LOGS: LazyLock<FileId> = LazyLock::new(FileId::unique);
         Some(PageKey::Page {
             file: *LOGS,
             offset: place,
             len: u32::try_from(len).ok()?,
-            sum: generation,
+            sum: generation?,
         })
     }
 
     fn read(&self, place: u64, page: &mut [u8]) -> bool {
-        let key = self
-            .generation
-            .and_then(|generation| Cached::key(generation, place, page.len()));
+        let key = Cached::key(self.generation, place, page.len());
         key.is_some_and(|key| self.cache.read_page(&key, page, true))
     }
 
@@ -82,10 +80,7 @@ impl Cached {
         if self.generation.is_none() {
             self.generation = new_generation();
         }
-        let key = self
-            .generation
-            .and_then(|generation| Cached::key(generation, place, page.len()));
-        if let Some(key) = key
+        if let Some(key) = Cached::key(self.generation, place, page.len())
             && self.note(place)
         {
             (self.cache).put_page(key, page, PageRole::Leaf, &mut self.spare);
@@ -108,8 +103,7 @@ impl Cached {
     fn forget(&mut self) {
         let (generation, size) = (self.generation.take(), self.page_size);
         for place in self.places.drain(..) {
-            let key = generation.and_then(|generation| Cached::key(generation, place, size));
-            if let Some(key) = key {
+            if let Some(key) = Cached::key(generation, place, size) {
                 self.cache.remove_page(&key, size);
             }
         }
@@ -255,7 +249,7 @@ mod tests {
             pages.keep(place.into(), &[place; 512]).unwrap();
         }
         let key = |pages: &Pages| {
-            let generation = pages.cached.as_ref().unwrap().generation.unwrap();
+            let generation = pages.cached.as_ref().unwrap().generation;
             Cached::key(generation, 5, 512).unwrap()
         };
         let first = key(&pages);

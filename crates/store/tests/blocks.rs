@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use litepack_io::random::SplitMix64;
+use litepack_io::storage::Storage;
 use litepack_io::testing::{Call, MemoryStorage, Watched};
 use litepack_store::{Cache, Erase, FileId, Options, Store};
 
@@ -20,6 +21,22 @@ fn page(rng: &mut SplitMix64, len: u64) -> Vec<u8> {
         word.copy_from_slice(&rng.next_u64().to_le_bytes());
     }
     page
+}
+
+/// A file with all pages, written in one commit.
+fn filled<D: Storage>(disk: D, rng: &mut SplitMix64) -> Store<D> {
+    let options = Options {
+        cache: Arc::new(Cache::new(16 << 20)),
+        file: FileId::unique(),
+        ..Options::default()
+    };
+    let mut store = Store::open(disk, options).unwrap();
+    for number in 0..PAGES {
+        store.write(number * PAGE, &page(rng, 500)).unwrap();
+    }
+    store.commit().unwrap();
+    store.flush().unwrap();
+    store
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -87,18 +104,8 @@ fn cost(work: Work, erase: Erase, commits: u64) -> Cost {
         }
         Ok(())
     });
-    let options = Options {
-        cache: Arc::new(Cache::new(16 << 20)),
-        file: FileId::unique(),
-        ..Options::default()
-    };
-    let mut store = Store::open(watched, options).unwrap();
     let mut rng = SplitMix64::new(7);
-    for number in 0..PAGES {
-        store.write(number * PAGE, &page(&mut rng, 500)).unwrap();
-    }
-    store.commit().unwrap();
-    store.flush().unwrap();
+    let mut store = filled(watched, &mut rng);
     store.set_erase(erase);
     blocks.set(0);
     let (first, mut most, mut pages) = (store.end(), 0, PAGES);
@@ -165,17 +172,8 @@ fn on_a_full_disk_small_commits_use_the_holes() {
         }
         _ => Ok(()),
     });
-    let options = Options {
-        cache: Arc::new(Cache::new(16 << 20)),
-        file: FileId::unique(),
-        ..Options::default()
-    };
-    let mut store = Store::open(watched, options).unwrap();
     let mut rng = SplitMix64::new(11);
-    for number in 0..PAGES {
-        store.write(number * PAGE, &page(&mut rng, 500)).unwrap();
-    }
-    store.flush().unwrap();
+    let mut store = filled(watched, &mut rng);
     // Each fiftieth page leaves a hole, which is less than commits may leave free before they go behind the end.
     for number in (0..PAGES).step_by(50) {
         store.write(number * PAGE, &[0; PAGE as usize]).unwrap();

@@ -132,7 +132,7 @@ impl Arena {
         self.joined(rest)
     }
 
-    /// What begins where one of its pieces does, of any length.
+    /// The chunk that begins where one of its pieces does, of any length.
     #[inline]
     pub(crate) fn chunk(&self, piece: Span) -> [u8; CHUNK] {
         let chunk = self.bytes[piece.start as usize..].first_chunk();

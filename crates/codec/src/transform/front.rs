@@ -12,7 +12,7 @@ const END: u8 = 0;
 const STRINGS_MIN: usize = 8;
 /// zstd has one match for equal strings in a row: if more than this are, on average, nothing is gained.
 const EQUAL_MAX: usize = 6;
-/// What a byte can say.
+/// The most that a byte can say.
 const SHARED_MAX: usize = u8::MAX as usize;
 
 /// Looks at `values`, pieces of `source`, and fills `shared` with how many bytes each has in common with the one before;

@@ -34,7 +34,7 @@ const TEXTS: [[u8; 2]; 256] = {
     texts
 };
 
-/// What a byte stands for as a digit.
+/// The value of a byte as a digit.
 fn digit(byte: u8) -> Option<u8> {
     match byte {
         b'0'..=b'9' => Some(byte - b'0'),

@@ -115,6 +115,14 @@ pub(super) fn build_of(
     page
 }
 
+/// The stream of a page with these rows.
+fn stream_of(kind: PageKind, rows: &[(i64, Vec<Sql>)]) -> Vec<u8> {
+    let mut stream = Vec::new();
+    let page = build(kind, rows, false);
+    assert!(encode(&page, &mut PageWork::default(), &mut stream));
+    stream
+}
+
 /// The length of the stream; `None` if the page is not taken.
 pub(super) fn there_and_back(page: &[u8]) -> Option<usize> {
     let mut stream = Vec::new();
@@ -270,13 +278,7 @@ fn streams_are_as_documented() {
         b"\x03\x02\x04\x01.\x02\x01", // a number, ".", a digit
         &[1, 0, 1, 20, 0, 1, 10, 0, 1, 0],
     ];
-    stream.clear();
-    assert!(encode(
-        &build(PageKind::TableLeaf, &rows, false),
-        &mut PageWork::default(),
-        &mut stream
-    ));
-    assert_eq!(stream, expected.concat());
+    assert_eq!(stream_of(PageKind::TableLeaf, &rows), expected.concat());
 
     let rows: Vec<_> = (0..40_i64)
         .map(|i| {
@@ -297,13 +299,7 @@ fn streams_are_as_documented() {
         &[0, 0xd8, 4],    // from 300 on
         &[0, 0xd0, 0x0f], // by 1000
     ];
-    stream.clear();
-    assert!(encode(
-        &build(PageKind::IndexLeaf, &rows, false),
-        &mut PageWork::default(),
-        &mut stream
-    ));
-    assert_eq!(stream, expected.concat());
+    assert_eq!(stream_of(PageKind::IndexLeaf, &rows), expected.concat());
 
     let json = [
         r#"{"a":1,"b":"x"}"#,
@@ -319,26 +315,14 @@ fn streams_are_as_documented() {
         &[1, 1, 2, 0, 1, 2],                // "a": integers
         b"\x03\0\0\x02\0x\0y\0\0null\0",    // "b": two strings and something else
     ];
-    stream.clear();
-    assert!(encode(
-        &build(PageKind::TableLeaf, &rows, false),
-        &mut PageWork::default(),
-        &mut stream
-    ));
-    assert_eq!(stream, expected.concat());
+    assert_eq!(stream_of(PageKind::TableLeaf, &rows), expected.concat());
 
     let rows: Vec<_> = (1..).zip(json.map(|json| vec![jsonb(json)])).collect();
     let mut expected = expected.concat();
     let tag = 3 + 5 + 2;
     assert_eq!(expected[tag], 5);
     expected[tag] = 7; // the same, as JSONB
-    stream.clear();
-    assert!(encode(
-        &build(PageKind::TableLeaf, &rows, false),
-        &mut PageWork::default(),
-        &mut stream
-    ));
-    assert_eq!(stream, expected);
+    assert_eq!(stream_of(PageKind::TableLeaf, &rows), expected);
 }
 
 #[test]
@@ -411,13 +395,7 @@ fn streams_of_values_that_come_again_are_as_documented() {
         &[9, 2, 1, 3, 10, 0x6b, 0, 0x11, 0, 1, 0], // two different integers: three bytes above 5
         &[0, 1].repeat(9),
     ];
-    let mut stream = Vec::new();
-    assert!(encode(
-        &build(PageKind::TableLeaf, &rows, false),
-        &mut PageWork::default(),
-        &mut stream
-    ));
-    assert_eq!(stream, expected.concat());
+    assert_eq!(stream_of(PageKind::TableLeaf, &rows), expected.concat());
 }
 
 /// The layout of strings in order, byte by byte.
@@ -432,13 +410,7 @@ fn streams_of_strings_in_order_are_as_documented() {
         b"\x03\x04\x00\x01\x02\x02\x03\x03\x00\x01", // what keys have in common
         b"a\0b\0c\0d\0-x\0e\0b\0a\0",
     ];
-    let mut stream = Vec::new();
-    assert!(encode(
-        &build(PageKind::IndexLeaf, &rows, false),
-        &mut PageWork::default(),
-        &mut stream
-    ));
-    assert_eq!(stream, expected.concat());
+    assert_eq!(stream_of(PageKind::IndexLeaf, &rows), expected.concat());
 }
 
 /// The layouts of hexadecimal digits, byte by byte.
@@ -463,13 +435,7 @@ fn streams_of_digits_are_as_documented() {
             u8::from_str_radix(digits, 16).unwrap()
         }));
     }
-    let mut stream = Vec::new();
-    assert!(encode(
-        &build(PageKind::IndexLeaf, &rows, false),
-        &mut PageWork::default(),
-        &mut stream
-    ));
-    assert_eq!(stream, expected);
+    assert_eq!(stream_of(PageKind::IndexLeaf, &rows), expected);
 }
 
 proptest! {

@@ -184,7 +184,7 @@ impl<R: ReadAt> PageReader<R> {
         Ok(())
     }
 
-    /// Appends a former unit, decoded.
+    /// Appends a former unit, decoded. The cache may have what is damaged in the file: then it is an error, too.
     pub(crate) fn append_former(
         &mut self,
         image: &Image,
@@ -196,7 +196,11 @@ impl<R: ReadAt> PageReader<R> {
             extent: *former,
             units: 1,
         };
-        self.append_units(image, &base.source(0), out)
+        let source = base.source(0);
+        if self.medium.cache.has_page(&source, image.unit_size) {
+            self.medium.stored_unit(former, &mut Vec::new())?;
+        }
+        self.append_units(image, &source, out)
     }
 
     /// Appends all units that an extent decodes to by itself.

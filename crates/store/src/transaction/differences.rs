@@ -77,8 +77,7 @@ impl<D: Storage> Transaction<'_, D> {
     }
 
     /// The difference of a buffered unit to what it was, if that is to be stored. A unit whose former extent cannot be
-    /// read is encoded as a whole: so writing it heals it. That is looked at in the file, because the cache may have what
-    /// is damaged there.
+    /// read from the file is encoded as a whole: so writing it heals it.
     fn difference_of(&mut self, unit: Unit) -> Result<Option<Difference>> {
         let entry = self.entry(unit)?;
         let Some(former) = entry.former().filter(|_| self.may_differ(unit)) else {
@@ -97,15 +96,11 @@ impl<D: Storage> Transaction<'_, D> {
             return Ok(None);
         };
         writer.base.clear();
-        let mut stored = Vec::new();
-        let read = pages
-            .medium
-            .stored_unit(&former, &mut stored)
-            .and_then(|()| pages.append_former(&self.changes.image, &former, &mut writer.base));
-        if read.is_err() || has_lost(page, &writer.base) {
+        let loaded = pages.append_former(&self.changes.image, &former, &mut writer.base);
+        if loaded.is_err() || has_lost(page, &writer.base) {
             return Ok(None);
         }
-        stored.clear();
+        let mut stored = Vec::new();
         #[expect(clippy::cast_possible_truncation, reason = "an extent is no longer")]
         let budget = budget as usize;
         let encoder = &mut pages.tools.differences;
