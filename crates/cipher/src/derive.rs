@@ -1,11 +1,14 @@
 //! Keys from keys (HKDF), and from passphrases (Argon2id).
 
+use std::sync::PoisonError;
+
 use argon2::{Algorithm, Argon2, Block, Params, Version};
+use litepack_reclaimable::Locked;
 use ring::hkdf::{HKDF_SHA256, KeyType, Prk, Salt};
 use zeroize::{Zeroize, Zeroizing};
 
 use crate::error::{Error, Result};
-use crate::key::{Costs, Key};
+use crate::key::{Costs, Key, Stretched};
 
 /// The length of a derived key.
 pub(crate) const KEY_LEN: usize = 32;
@@ -40,11 +43,30 @@ pub(crate) fn stretch(key: &Key, salt: &[u8], costs: Option<Costs>) -> Result<By
     let mut out = Bytes::default();
     match costs {
         None if key.is_raw => out.copy_from_slice(&key.bytes),
-        Some(costs) if !key.is_raw => argon2id(&key.bytes, salt, costs, &mut *out)?,
+        Some(costs) if !key.is_raw => passphrase(key, salt, costs, &mut out)?,
         // A passphrase for a file with a raw key, or the other way round.
         _ => return Err(Error::WrongKey),
     }
     Ok(out)
+}
+
+/// Stretches a passphrase, or gives what that was the last time. Others that stretch it wait.
+fn passphrase(key: &Key, salt: &[u8], costs: Costs, out: &mut Bytes) -> Result<()> {
+    let mut known = key.stretched.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = known.as_ref()
+        && known.salt == *salt
+        && known.costs == costs
+    {
+        **out = *known.key;
+        return Ok(());
+    }
+    argon2id(&key.bytes, salt, costs, &mut **out)?;
+    if let Ok(salt) = salt.try_into()
+        && let Some(key) = Locked::new(**out)
+    {
+        *known = Some(Stretched { salt, costs, key });
+    }
+    Ok(())
 }
 
 fn argon2id(passphrase: &[u8], salt: &[u8], costs: Costs, out: &mut [u8]) -> Result<()> {

@@ -1,15 +1,31 @@
 //! A key as the user has it.
 
+use std::sync::Mutex;
+
 use litepack_io::memory::OutOfMemory;
 use litepack_reclaimable::Locked;
+use zeroize::Zeroizing;
 
+use crate::derive::{Bytes, KEY_LEN};
 use crate::error::{Error, Result};
 
 /// A passphrase, or a raw key of 32 bytes. It is in memory that is wiped when it goes, and never shown.
 pub struct Key {
     pub(crate) bytes: Locked<[u8]>,
     pub(crate) is_raw: bool,
+    /// What the passphrase was last stretched to: a file is opened by several handles, and each guess takes long.
+    pub(crate) stretched: Mutex<Option<Stretched>>,
 }
+
+/// What Argon2id made of a passphrase.
+pub(crate) struct Stretched {
+    pub(crate) salt: [u8; 16],
+    pub(crate) costs: Costs,
+    pub(crate) key: Locked<[u8; KEY_LEN]>,
+}
+
+/// How raw keys are written where a passphrase could be, too: SQLCipher's way, and sqleet's.
+const RAW_PREFIXES: [(&[u8], &[u8]); 3] = [(b"x'", b"'"), (b"X'", b"'"), (b"raw:", b"")];
 
 impl Key {
     /// A key that is 32 random bytes.
@@ -31,9 +47,52 @@ impl Key {
         }
     }
 
+    /// A key as it is written: `x'...'` or `raw:...` with 64 hexadecimal digits is a raw key, anything else a passphrase.
+    ///
+    /// # Errors
+    /// As [`Key::passphrase`]; [`Error::NotHexadecimal`] for what begins as a raw key and is none.
+    pub fn written(text: &[u8]) -> Result<Key> {
+        let digits = RAW_PREFIXES.iter().find_map(|(begin, end)| {
+            let rest = text.strip_prefix(*begin)?;
+            rest.strip_suffix(*end)
+        });
+        match digits {
+            Some(digits) => Key::hexadecimal(digits),
+            None => Key::passphrase(text),
+        }
+    }
+
+    /// A raw key as 64 hexadecimal digits.
+    ///
+    /// # Errors
+    /// [`Error::NotHexadecimal`] for anything else, or when there is no memory.
+    pub fn hexadecimal(digits: &[u8]) -> Result<Key> {
+        let mut bytes: Bytes = Zeroizing::default();
+        let digit = |digit: u8| char::from(digit).to_digit(16);
+        let (pairs, rest) = digits.as_chunks::<2>();
+        if pairs.len() != KEY_LEN || !rest.is_empty() {
+            return Err(Error::NotHexadecimal);
+        }
+        for (byte, [high, low]) in bytes.iter_mut().zip(pairs) {
+            let (high, low) = digit(*high).zip(digit(*low)).ok_or(Error::NotHexadecimal)?;
+            *byte = u8::try_from(high << 4 | low).map_err(|_| Error::NotHexadecimal)?;
+        }
+        Key::raw(&bytes)
+    }
+
     fn copy_of(bytes: &[u8], is_raw: bool) -> Result<Key> {
         let bytes = Locked::copy_of(bytes).ok_or(OutOfMemory)?;
-        Ok(Key { bytes, is_raw })
+        let stretched = Mutex::new(None);
+        Ok(Key {
+            bytes,
+            is_raw,
+            stretched,
+        })
+    }
+
+    /// Whether this is the same key.
+    pub fn is_same(&self, other: &Key) -> bool {
+        self.is_raw == other.is_raw && crate::block::is_equal(&self.bytes, &other.bytes)
     }
 }
 
@@ -95,6 +154,38 @@ mod tests {
         assert!(matches!(refused, Err(Error::NoPassphrase)));
         let shown = format!("{:?}", [Key::raw(&[0x61; 32]), Key::passphrase(b"secret")]);
         assert_eq!(shown, "[Ok(Key(..)), Ok(Key(..))]");
+    }
+
+    #[test]
+    fn a_raw_key_is_told_from_a_passphrase_by_how_it_is_written() {
+        let digits = "00112233445566778899aabbccddeeffABCDEF0123456789abcdef0123456789";
+        let raw = Key::hexadecimal(digits.as_bytes()).unwrap();
+        assert!(raw.is_raw && raw.bytes[..3] == [0, 0x11, 0x22] && raw.bytes[31] == 0x89);
+        for text in [
+            format!("x'{digits}'"),
+            format!("X'{digits}'"),
+            format!("raw:{digits}"),
+        ] {
+            assert!(Key::written(text.as_bytes()).unwrap().is_same(&raw));
+        }
+        for text in ["correct horse", digits, "x'", "'x", "xyz'", "rawhide"] {
+            let key = Key::written(text.as_bytes()).unwrap();
+            assert!(!key.is_raw && *key.bytes == *text.as_bytes() && !key.is_same(&raw));
+        }
+        let longer = format!("x'{digits}00'");
+        for text in [
+            "x''",
+            "x'00'",
+            "raw:",
+            "raw:12",
+            &longer,
+            &longer.replace("AB", "AG"),
+        ] {
+            let refused = Key::written(text.as_bytes());
+            assert!(matches!(refused, Err(Error::NotHexadecimal)), "{text}");
+        }
+        assert!(matches!(Key::written(b""), Err(Error::NoPassphrase)));
+        assert!(matches!(Key::hexadecimal(b""), Err(Error::NotHexadecimal)));
     }
 
     #[cfg(target_os = "linux")]

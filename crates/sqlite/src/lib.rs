@@ -11,6 +11,7 @@
 //! session/     a packed database as SQLite uses it: locks, transactions, checkpoints, maintenance
 //! beside/      what the process has open, and the files beside it
 //! options.rs   URI parameters and pragmas
+//! offered_key.rs  a key for the files that a thread opens meanwhile
 //! spelling.rs  names misspelt
 //! relief.rs    when memory is short
 //! failure.rs   why a call failed
@@ -25,6 +26,7 @@ mod failure;
 pub mod ffi;
 mod files;
 mod host;
+mod offered_key;
 mod open;
 mod options;
 mod relief;
@@ -41,4 +43,5 @@ pub use litepack_remote::{
     Error as RemoteError, Listed, Options as RemoteOptions, UploadOptions, expect_absent, list,
     upload,
 };
+pub use offered_key::with_key;
 pub use sql::VERSION;

@@ -33,16 +33,16 @@ pub enum Error {
     /// The file was written by a newer Litepack, in a way this one cannot read.
     #[error("the packed file needs a newer Litepack: {0}")]
     Unsupported(String),
-    /// The file is encrypted, and there is no key. No user can give one yet, so the text does not ask for it.
-    #[error(
-        "the file is encrypted, and this version of Litepack cannot open encrypted files: use a newer one"
-    )]
+    /// The file is encrypted, and there is no key.
+    #[error("file is encrypted: give PRAGMA key")]
     NoKey,
     /// The file is encrypted with another key.
     #[error("wrong key")]
     WrongKey,
     /// There is a key, and the file is not encrypted.
-    #[error("the file is not encrypted: open it without a key")]
+    #[error(
+        "the file is not encrypted: open it without a key, or encrypt it with `litepack rekey`"
+    )]
     NotEncrypted,
     /// Other writers kept reusing the space of what was being read.
     #[error("others kept changing the file while it was read; try again when they have finished")]

@@ -45,6 +45,7 @@ pub use format::basis::{BASES_MAX, ItemNumber};
 pub use format::beside::{JOURNAL_SUFFIX, WAL_SUFFIX};
 pub use format::file_state::FileState;
 pub use format::header::{HEAD_LEN, Header, HeaderKind, kind_of};
+pub use format::key_place::{is_encrypted, try_key};
 pub use format::layout::{FileUuid, HEADER_LEN, MAGIC, VERSION};
 pub use format::offset::FileOffset;
 pub use format::prefetch_segment::{OPENING, OPENING_DATA};

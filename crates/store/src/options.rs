@@ -22,9 +22,7 @@ pub struct Options {
     /// written at once, decoding ahead of a scan. By default as many as there are processors, four at most; fewer where
     /// memory is short.
     pub threads: usize,
-    /// The key of an encrypted file, and of a new one that is to be encrypted. No command and no program of ours has one
-    /// yet (docs/internals/encryption.md): an encrypted file needs more than the store.
-    #[doc(hidden)]
+    /// The key of an encrypted file, and of a new one that is to be encrypted.
     pub key: Option<Arc<Key>>,
     /// Decoded pages and map nodes are kept here.
     pub cache: Arc<Cache>,

@@ -109,7 +109,7 @@ fn state_of(database: &File) -> Result<Option<FileState>> {
     let read = ReadAt::read_at(database, &mut head, 0);
     read.with_context(|| "cannot read the database".to_owned())?;
     // Of what is damaged nothing is known.
-    Ok(FileState::of(&head).unwrap_or(None))
+    Ok(FileState::of(&head, None).unwrap_or(None))
 }
 
 /// Damage of the WAL of a packed database.

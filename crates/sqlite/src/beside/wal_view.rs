@@ -8,9 +8,10 @@
 //! commit since the one before. Without such a lock, or where it is kept by a VFS above ours, each look is good for one call.
 
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use litepack_cipher::Keys;
 use litepack_log::BoundTo;
 use litepack_store::{FileState, HEAD_LEN};
 
@@ -29,8 +30,9 @@ pub(crate) struct WalView {
     /// The log that was read since a checkpoint began, by its own number, and where what was read ends at most.
     log: AtomicU64,
     end: AtomicU64,
-    /// The database's file.
+    /// The database's file, and its keys if it is encrypted.
     database: Arc<Peek>,
+    keys: Mutex<Option<Arc<Keys>>>,
 }
 
 impl WalView {
@@ -42,13 +44,31 @@ impl WalView {
         }
     }
 
+    /// The keys of the file, if it is encrypted.
+    pub(crate) fn keys(&self) -> Option<Arc<Keys>> {
+        self.locked_keys().clone()
+    }
+
+    /// Notes them.
+    pub(crate) fn set_keys(&self, keys: Option<&Arc<Keys>>) {
+        let mut known = self.locked_keys();
+        if known.as_ref().map(Arc::as_ptr) != keys.map(Arc::as_ptr) {
+            *known = keys.cloned();
+        }
+    }
+
+    fn locked_keys(&self) -> MutexGuard<'_, Option<Arc<Keys>>> {
+        self.keys.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// The state of the file that the handle has, now.
     pub(crate) fn file_state(&self) -> io::Result<Option<FileState>> {
+        let keys = self.keys();
         let mut head = [0; HEAD_LEN];
         let mut found = Ok(None);
         for _ in 0..READS_MAX {
             self.database.head(&mut head)?;
-            found = FileState::of(&head);
+            found = FileState::of(&head, keys.as_ref());
             if found.is_ok() {
                 break;
             }

@@ -4,7 +4,12 @@
 //! power loss, the commit before it is the current one; a log that follows that one follows the newest, too
 //! (docs/internals/log.md).
 
+use std::sync::Arc;
+
+use litepack_cipher::Keys;
+
 use crate::error::{Error, Result};
+use crate::format::guard::Guard;
 use crate::format::header::Header;
 use crate::format::layout::{FileUuid, HEADER_LEN, MARK_OFFSETS, SLOT_OFFSETS};
 use crate::format::offset::FileOffset;
@@ -25,24 +30,28 @@ pub struct FileState {
 
 impl FileState {
     /// Of a file that begins with these bytes, [`HEAD_LEN`](crate::HEAD_LEN) or all that it has; `None` if it has no
-    /// header yet.
+    /// header yet. `keys` are those of an encrypted file.
     ///
     /// # Errors
-    /// If it is no packed file, is encrypted, or is damaged. Also, rarely, if a writer was at work while the bytes were read.
-    pub fn of(head: &[u8]) -> Result<Option<FileState>> {
+    /// If it is no packed file, is encrypted and there are no keys, or is damaged. Also, rarely, if a writer was at work
+    /// while the bytes were read.
+    pub fn of(head: &[u8], keys: Option<&Arc<Keys>>) -> Result<Option<FileState>> {
         if head.iter().take(HEADER_LEN).all(|byte| *byte == 0) {
             return Ok(None);
         }
         let Header {
             uuid, is_encrypted, ..
         } = Header::decode(head)?;
-        if is_encrypted {
-            return Err(Error::NoKey);
-        }
+        let guard = match (is_encrypted, keys) {
+            (false, None) => Guard::sums(uuid),
+            (true, Some(keys)) => Guard::with_keys(uuid, Arc::clone(keys)),
+            (true, None) => return Err(Error::NoKey),
+            (false, Some(_)) => return Err(Error::NotEncrypted),
+        };
         let from = |offset: FileOffset| head.get(usize::try_from(offset.0).ok()?..);
-        let records = SLOT_OFFSETS.map(|slot| Record::decode(from(slot)?, uuid));
+        let records = SLOT_OFFSETS.map(|slot| Record::decode(from(slot)?, &guard));
         let record = records.into_iter().flatten().max_by_key(|r| r.seq);
-        let marks = MARK_OFFSETS.map(|mark| decode_mark(from(mark)?, uuid));
+        let marks = MARK_OFFSETS.map(|mark| decode_mark(from(mark)?, &guard));
         // A mark is written when the record is durable.
         let is_newest = |record: &Record| marks.iter().flatten().all(|seq| *seq <= record.seq);
         let Some(record) = record.filter(is_newest) else {
@@ -68,9 +77,9 @@ mod tests {
     #[test]
     fn the_newest_record_or_an_error() {
         let disk = MemoryStorage::default();
-        assert_eq!(FileState::of(&[]).unwrap(), None);
-        assert_eq!(FileState::of(&[0; 2048]).unwrap(), None);
-        assert!(FileState::of(&[7; 2048]).is_err());
+        assert_eq!(FileState::of(&[], None).unwrap(), None);
+        assert_eq!(FileState::of(&[0; 2048], None).unwrap(), None);
+        assert!(FileState::of(&[7; 2048], None).is_err());
         let mut store = Store::open(&disk, plain_options()).unwrap();
         for content in 1..4 {
             store.write(0, &[content; 4096]).unwrap();
@@ -80,7 +89,7 @@ mod tests {
             };
             store.set_log_numbers(numbers);
             store.commit().unwrap();
-            let found = |disk: &MemoryStorage| FileState::of(&disk.snapshot()[..2048]);
+            let found = |disk: &MemoryStorage| FileState::of(&disk.snapshot()[..2048], None);
             let expected = FileState {
                 uuid: store.uuid(),
                 seq: store.seq(),

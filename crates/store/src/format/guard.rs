@@ -110,7 +110,12 @@ impl Guard {
 
     /// Of an encrypted file.
     pub(crate) fn keys(uuid: FileUuid, keys: Keys) -> Guard {
-        let keys = Some(Arc::new(keys));
+        Guard::with_keys(uuid, Arc::new(keys))
+    }
+
+    /// The same, with keys that others have, too.
+    pub(crate) fn with_keys(uuid: FileUuid, keys: Arc<Keys>) -> Guard {
+        let keys = Some(keys);
         Guard { uuid, keys }
     }
 
@@ -125,6 +130,10 @@ impl Guard {
 
     pub(crate) fn is_encrypted(&self) -> bool {
         self.keys.is_some()
+    }
+
+    pub(crate) fn file_keys(&self) -> Option<&Arc<Keys>> {
+        self.keys.as_ref()
     }
 
     /// Where the file's extents begin.

@@ -1,6 +1,7 @@
 //! The header: what kind of file this is, written once when the file is made.
 
 use litepack_io::bytes::Reader;
+use litepack_io::storage::ReadAt;
 
 use crate::error::{Error, Result};
 use crate::format::layout::{
@@ -144,6 +145,23 @@ impl Header {
             compatible,
             is_encrypted: incompatible & ENCRYPTED != 0,
         })
+    }
+}
+
+/// The header of a packed file; `None` for an empty file.
+pub(crate) fn read_header(disk: &impl ReadAt) -> Result<Option<Header>> {
+    let mut head = [0; HEAD_LEN];
+    let len = disk.len()?;
+    let n = disk.read_at(&mut head, 0)?;
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "no more is read than there is room for"
+    )]
+    let read = &head[..n];
+    match kind_of(read, len) {
+        HeaderKind::Empty => Ok(None),
+        HeaderKind::Packed => Header::decode(read).map(Some),
+        HeaderKind::Other => Err(Error::NotPacked),
     }
 }
 

@@ -12,7 +12,7 @@ use litepack_io::storage::{ReadAt, Storage};
 
 use crate::error::{Error, Result};
 use crate::format::guard::{Guard, Signer};
-use crate::format::header::Header;
+use crate::format::header::{Header, read_header};
 use crate::format::layout::{FileUuid, KEY_LEN, KEY_OFFSETS};
 use crate::format::offset::FileOffset;
 
@@ -79,6 +79,25 @@ pub(crate) fn guard(disk: &impl ReadAt, header: &Header, key: Option<&Key>) -> R
     let mut places = Places::read(disk, uuid);
     let data = places.open(|block| block.open(key, &uuid.0))?;
     Ok(Guard::keys(uuid, Keys::new(&data, &uuid.0)?))
+}
+
+/// Whether a packed file is encrypted. One that is still empty is not.
+///
+/// # Errors
+/// When it cannot be read, or is no packed file.
+pub fn is_encrypted(disk: &impl ReadAt) -> Result<bool> {
+    Ok(read_header(disk)?.is_some_and(|header| header.is_encrypted))
+}
+
+/// Tries a key on a packed file. One that is still empty takes any.
+///
+/// # Errors
+/// [`Error::WrongKey`], [`Error::NotEncrypted`]; when the file cannot be read, or is no packed file.
+pub fn try_key(disk: &impl ReadAt, key: &Key) -> Result<()> {
+    match read_header(disk)? {
+        Some(header) => guard(disk, &header, Some(key)).map(|_| ()),
+        None => Ok(()),
+    }
 }
 
 /// What is in the two places.

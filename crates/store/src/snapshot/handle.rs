@@ -3,14 +3,14 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use litepack_cipher::Key;
+use litepack_cipher::{Key, Keys};
 use litepack_io::cache::{CacheKind, CachedFile, FileId, FileSize};
 use litepack_io::storage::ReadAt;
 
 use crate::error::{Error, Result};
 use crate::format::catalog::Catalog;
 use crate::format::guard::{Guard, Kind};
-use crate::format::header::{HEAD_LEN, Header, HeaderKind, kind_of};
+use crate::format::header::read_header;
 use crate::format::key_place;
 use crate::format::layout::{FileUuid, SLOT_OFFSETS};
 use crate::format::leaf::Entry;
@@ -98,9 +98,18 @@ impl<R: ReadAt> Snapshot<R> {
         &self.pages.medium.guard
     }
 
+    /// The keys of an encrypted file: for what is kept beside it.
+    pub fn keys(&self) -> Option<&Arc<Keys>> {
+        self.guard().file_keys()
+    }
+
     /// The key of the file, if it is or is to be encrypted.
     pub(crate) fn key(&self) -> Option<&Key> {
         self.key.as_deref()
+    }
+
+    pub(crate) fn shared_key(&self) -> Option<&Arc<Key>> {
+        self.key.as_ref()
     }
 
     /// The key of the file is another one now, or it is to be encrypted when it is made.
@@ -381,21 +390,4 @@ pub(crate) fn retry_if_stale<H, T>(
         }
     }
     Err(Error::Conflict)
-}
-
-/// The header of a packed file; `None` for an empty file.
-fn read_header(disk: &impl ReadAt) -> Result<Option<Header>> {
-    let mut head = [0; HEAD_LEN];
-    let len = disk.len()?;
-    let n = disk.read_at(&mut head, 0)?;
-    #[expect(
-        clippy::indexing_slicing,
-        reason = "no more is read than there is room for"
-    )]
-    let read = &head[..n];
-    match kind_of(read, len) {
-        HeaderKind::Empty => Ok(None),
-        HeaderKind::Packed => Header::decode(read).map(Some),
-        HeaderKind::Other => Err(Error::NotPacked),
-    }
 }

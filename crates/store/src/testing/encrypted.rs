@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::format::catalog::Catalog;
 use crate::format::file_state::FileState;
 use crate::format::header::{HEAD_LEN, HeaderKind, kind_of};
-use crate::format::key_place;
+use crate::format::key_place::{self, is_encrypted, try_key};
 use crate::format::layout::{FileUuid, KEY_LEN, KEY_OFFSETS, Pointer, SEALED_START, SLOT_OFFSETS};
 use crate::format::leaf::Extent;
 use crate::format::node::TreeKind;
@@ -233,10 +233,10 @@ fn a_key_that_is_missing_wrong_or_too_much_is_told_in_words() {
     };
     let error = open(None, &image);
     assert!(matches!(error, Error::NoKey));
-    let words = "the file is encrypted, and this version of Litepack cannot open encrypted files";
-    assert!(error.to_string().contains(words), "{error}");
-    let state = FileState::of(&image).unwrap_err();
-    assert!(state.to_string().contains(words), "{state}");
+    let words = "file is encrypted: give PRAGMA key";
+    assert_eq!(error.to_string(), words);
+    let state = FileState::of(&image, None).unwrap_err();
+    assert_eq!(state.to_string(), words);
     for key in [Key::raw(&[8; 32]), Key::passphrase(&[7; 32])] {
         let error = open(key.ok(), &image);
         assert!(matches!(error, Error::WrongKey));
@@ -250,8 +250,31 @@ fn a_key_that_is_missing_wrong_or_too_much_is_told_in_words() {
     let mut store = Store::open(&disk, plain).unwrap();
     write(&mut store, 0, &text(0, 1));
     store.flush().unwrap();
-    let error = open(Key::raw(&[7; 32]).ok(), &disk.snapshot());
+    let image = disk.snapshot();
+    let error = open(Key::raw(&[7; 32]).ok(), &image);
     assert!(matches!(error, Error::NotEncrypted));
+    assert!(!is_encrypted(&MemoryStorage::new(image)).unwrap());
+}
+
+#[test]
+fn a_key_can_be_tried_before_a_file_is_opened() {
+    let (_, image) = file();
+    let disk = MemoryStorage::new(image.clone());
+    let passphrase = Key::passphrase(&[7; 32]).unwrap();
+    assert!(is_encrypted(&disk).unwrap());
+    assert!(matches!(try_key(&disk, &passphrase), Err(Error::WrongKey)));
+    let right = Key::raw(&[7; 32]).unwrap();
+    try_key(&disk, &right).unwrap();
+    try_key(&MemoryStorage::default(), &right).unwrap();
+    // What is known of the file without its newest commit's tree.
+    let options = Options {
+        key: Some(std::sync::Arc::new(right)),
+        ..options()
+    };
+    let mut store = Store::open(&disk, options).unwrap();
+    store.refresh().unwrap();
+    let state = FileState::of(&image, store.keys()).unwrap().unwrap();
+    assert_eq!((state.uuid, state.seq), (store.uuid(), store.seq()));
 }
 
 /// Two handles on a file that is still empty, only one of which has a key.

@@ -25,7 +25,6 @@ impl<D: Storage> Store<D> {
     /// # Errors
     /// [`Error::NotEncrypted`] for any other file. When the file cannot be read or written: it opens with the former key
     /// then, with the new one, or with both.
-    #[doc(hidden)]
     pub fn rekey(&mut self, key: Arc<Key>) -> Result<()> {
         self.refresh()?;
         if !self.is_new() {

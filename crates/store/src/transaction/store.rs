@@ -4,7 +4,10 @@
 //! be suspended: its changes stay in the handle, and [`Store::begin`] goes on with them. Everything that needs a
 //! running transaction is a method of [`Transaction`].
 
+use std::sync::Arc;
+
 use litepack_btree::PageNumber;
+use litepack_cipher::{Key, Keys};
 use litepack_codec::{DictId, LEVELS, Level};
 use litepack_io::storage::Storage;
 
@@ -264,6 +267,22 @@ impl<D: Storage> Store<D> {
     /// The file's identity on disk; all zero while it is empty.
     pub fn uuid(&self) -> FileUuid {
         self.snapshot.uuid()
+    }
+
+    /// As [`Snapshot::keys`].
+    pub fn keys(&self) -> Option<&Arc<Keys>> {
+        self.snapshot.keys()
+    }
+
+    /// The user's key of a file that is or is to be encrypted.
+    pub fn key(&self) -> Option<&Arc<Key>> {
+        self.snapshot.shared_key()
+    }
+
+    /// Gives a file that is still empty the key that it is made with; or, if others have made it since it was opened, the
+    /// key that it opens with.
+    pub fn set_key(&mut self, key: Arc<Key>) {
+        self.snapshot.set_key(key);
     }
 
     /// The medium the store is on.
