@@ -4,16 +4,16 @@
 //! is only opened to say that its URI is wrong. Any other file is opened by the host directly in SQLite's memory, so
 //! that from then on we are not in the way at all.
 
-use std::ffi::{CStr, c_int};
+use std::ffi::c_int;
 use std::sync::Arc;
 
+use litepack_cipher::Key;
 use litepack_engine::{FileKind, foreign};
 use litepack_io::storage::ReadAt;
-use litepack_store::{HEAD_LEN, JOURNAL_SUFFIX, Options, Store, WAL_SUFFIX};
+use litepack_store::{HEAD_LEN, is_encrypted};
 
-use crate::beside::entry::Entry;
 use crate::beside::names::{Beside, FOREIGN_NAME, REPLACED};
-use crate::beside::open_files::{Key, beside, wal_view};
+use crate::beside::open_files::{Key as FileKey, beside, wal_view};
 use crate::beside::stamp::FileStamp;
 use crate::c::api::Api;
 use crate::c::codes::{
@@ -21,20 +21,20 @@ use crate::c::codes::{
     OPEN_READWRITE,
 };
 use crate::c::library::Shim;
-use crate::failure::{Failure, While, report};
+use crate::failure::{Failure, While, read, report};
 use crate::files::Database;
 use crate::files::archive::ArchiveFile;
 use crate::files::journal::JournalFile;
+use crate::files::keyed::KeyedFile;
 use crate::files::log::LogFile;
 use crate::files::packed::PackedFile;
+use crate::files::place::{NotOpened, Place};
 use crate::files::refused::Refused;
 use crate::files::remote::{self, Location, RemoteFile};
 use crate::host::file::HostFile;
 use crate::host::name::{HostName, MainName};
-use crate::options::{Setting, from_uri};
-use crate::session::packed::Packed;
-use crate::session::secure_delete::SecureDelete;
-use crate::session::{Handle, Upkeep};
+use crate::offered_key;
+use crate::options::{OF_KEYS, Setting, from_uri, key_from_uri, plain_temp_from_uri};
 
 /// The name of the VFS for which every new database is ours.
 pub(crate) const NAME: &str = "litepack";
@@ -47,6 +47,8 @@ pub(crate) enum Opened {
     Journal(JournalFile, c_int),
     Log(Box<LogFile>, c_int),
     Packed(Box<PackedFile>, c_int),
+    /// One that is encrypted, or may become so.
+    Keyed(Box<KeyedFile>, c_int),
     /// From here on what is only read, whatever was asked for.
     Archive(Box<ArchiveFile<HostFile>>),
     Remote(Box<RemoteFile>),
@@ -93,33 +95,47 @@ impl Opening<'_> {
     pub(crate) fn main(&self) -> Result<Opened, Failure> {
         let (shim, api) = (self.shim, self.shim.api());
         let explicit = !shim.is_default || self.name.parameter(c"vfs").as_deref() == Some(NAME);
+        let parameters = self.name.parameters();
         // As the default VFS we may meet parameters that are meant for someone else.
         let asked = if explicit {
-            Asked::of(&self.name.parameters())
+            Asked::of(&parameters)
         } else {
             Ok(Asked::default())
         };
-        let asked = match asked {
+        let mut asked = match asked {
             Ok(asked) => asked,
             Err(why) => return Ok(self.refuse(why)),
         };
+        let offered = offered_key::take();
         if let Some(location) = asked.remote {
+            if explicit_key(&parameters) || offered.is_some() {
+                return Ok(self.refuse(format!("{UNENCRYPTED}: it is read from a server")));
+            }
             return self.remote(location, asked.settings);
         }
         let (disk, granted) = self.name.host().open(self.flags)?;
-        let is_new_ours =
-            || granted & OPEN_READONLY == 0 && (explicit || shim.library.new_are_packed());
-        match kind_of(api, &disk)? {
-            FileKind::Packed => self.packed(disk, granted, asked.settings),
-            FileKind::Empty if is_new_ours() => self.packed(disk, granted, asked.settings),
-            FileKind::Zstd => {
-                drop(disk);
-                self.archive(asked.settings, explicit)
-            }
-            FileKind::Empty | FileKind::Plain | FileKind::Other => {
-                drop(disk);
-                Ok(self.plain())
-            }
+        let kind = kind_of(api, &disk)?;
+        // A file with a key is ours if it is new, whoever is asked: nothing is to be stored in plain.
+        let has_key = offered.is_some() || explicit_key(&parameters);
+        let is_new_ours = || {
+            granted & OPEN_READONLY == 0 && (explicit || has_key || shim.library.new_are_packed())
+        };
+        if kind == FileKind::Packed || (kind == FileKind::Empty && is_new_ours()) {
+            asked.key = match key_from_uri(&parameters) {
+                Ok(None) => offered,
+                Ok(Some(key)) => Some(Arc::new(key)),
+                Err(why) => return Ok(self.refuse(why)),
+            };
+            return self.packed(disk, granted, asked);
+        }
+        if offered.is_some() || (explicit && has_key) {
+            drop(disk);
+            return Ok(self.refuse(UNENCRYPTED.into()));
+        }
+        drop(disk);
+        match kind {
+            FileKind::Zstd => self.archive(asked.settings, explicit),
+            _ => Ok(self.plain()),
         }
     }
 
@@ -136,49 +152,33 @@ impl Opening<'_> {
     }
 
     /// Opens a packed database, or an empty file as one.
-    fn packed(
-        &self,
-        disk: HostFile,
-        granted: c_int,
-        settings: Vec<Setting>,
-    ) -> Result<Opened, Failure> {
-        let path = disk.path().to_owned();
+    fn packed(&self, disk: HostFile, granted: c_int, asked: Asked) -> Result<Opened, Failure> {
         let names = self.name.rename_beside();
         let names = names.map_err(|why| Failure::new(CANTOPEN, why))?;
-        let options = Options {
-            differences: true,
-            ..Options::default()
+        let place = Place {
+            path: disk.path().to_owned(),
+            names,
+            journal: self.name.journal(),
+            is_immutable: self.name.is_on(c"immutable"),
+            is_writable: granted & OPEN_READONLY == 0,
+            erases_by_default: self.shim.api().compiled_with(c"SECURE_DELETE"),
+            settings: asked.settings,
         };
-        let mut store = Store::open(disk, options).map_err(|error| {
-            let failure = Failure::of_store(&error, While::Reading);
-            Failure::new(failure.code, format!("{}: {error}", path.to_string_lossy()))
-        })?;
-        let (place, journal) = ((&*path, store.disk().peek()), self.name.journal());
-        let entry = Entry::new(place, names, store.uuid(), journal);
-        // Else the WAL of the file that has the name by now would be taken for this one's.
-        if entry.has_file() && store.disk().has_moved() {
-            return Err(Failure::new(CANTOPEN, REPLACED));
+        let is_empty = kind_of(self.shim.api(), &disk)? == FileKind::Empty;
+        let is_encrypted = !is_empty && read(is_encrypted(&disk))?;
+        if is_encrypted && asked.key.is_none() {
+            let file = KeyedFile::locked(disk, place, asked.plain_temp);
+            return Ok(Opened::Keyed(Box::new(file), granted));
         }
-        let is_immutable = self.name.is_on(c"immutable");
-        // Those beside a new database go with its first commit, as SQLite has it. SQLite looks for none where nothing can
-        // change.
-        let stranger = entry.strangers().next();
-        if let Some(stranger) = stranger.filter(|_| !store.is_new() && !is_immutable) {
-            return Ok(self.refuse(beside_in_words(&stranger)));
-        }
-        store.set_file(entry.file());
-        let mut packed = Packed::new(store);
-        packed.set_wal(Arc::clone(entry.wal_view()));
-        let by_default = self.shim.api().compiled_with(c"SECURE_DELETE");
-        *packed.secure_delete() = SecureDelete::new(by_default);
-        for setting in settings {
-            packed.apply(setting);
-        }
-        // SQLite writes nothing of a file that is said not to change, but the host may have it open for writing.
-        let writable = granted & OPEN_READONLY == 0 && !is_immutable;
-        let handle = Handle::new(packed, writable.then(Upkeep::default));
-        let file = PackedFile::new(handle, entry);
-        Ok(Opened::Packed(Box::new(file), granted))
+        let file = match place.open(disk, asked.key) {
+            Ok(file) => file,
+            Err(NotOpened::Refused(why)) => return Ok(self.refuse(why)),
+            Err(NotOpened::Failed(failure)) => return Err(failure),
+        };
+        Ok(match is_empty || is_encrypted {
+            true => Opened::Keyed(Box::new(KeyedFile::open(file, asked.plain_temp)), granted),
+            false => Opened::Packed(Box::new(file), granted),
+        })
     }
 
     /// Opens an archive, read-only whatever is asked for. A file that only begins like one is a file of some other VFS
@@ -189,7 +189,7 @@ impl Opening<'_> {
         let stamp = FileStamp::of(path);
         let (source, _) = name.open(OPEN_READONLY | OPEN_MAIN_DB)?;
         // Only if the name still means the file that it meant before is it known which file this is.
-        let which = || stamp?.confirmed(path).map(Key::Archive);
+        let which = || stamp?.confirmed(path).map(FileKey::Archive);
         let mut archive = match ArchiveFile::open(source, which) {
             Ok(archive) => archive,
             Err(failure) => {
@@ -221,21 +221,6 @@ impl Opening<'_> {
     }
 }
 
-/// Why a packed database is not opened beside this file.
-fn beside_in_words(stranger: &CStr) -> String {
-    let name = stranger.to_string_lossy();
-    let suffixes = [("-wal", WAL_SUFFIX), ("-journal", JOURNAL_SUFFIX)];
-    let ours = suffixes.iter().find_map(|(theirs, ours)| {
-        let path = name.strip_suffix(theirs)?;
-        Some(format!("{path}{ours}"))
-    });
-    format!(
-        "{name} is not this packed file's, and a program without Litepack would write it into it: remove it. \
-         (If an early Litepack wrote it, rename it to {}.)",
-        ours.unwrap_or_default()
-    )
-}
-
 /// The kind of a main database, by its first bytes; `Empty` also if it is a packed one that has no header yet.
 fn kind_of(api: Api, disk: &HostFile) -> Result<FileKind, Failure> {
     let mut head = [0; HEAD_LEN];
@@ -256,18 +241,29 @@ fn kind_of(api: Api, disk: &HostFile) -> Result<FileKind, Failure> {
     Ok(kind)
 }
 
+/// Why a file is not opened that has a key and should not.
+const UNENCRYPTED: &str = "there is a key, and the file is not encrypted";
+
+/// Whether the parameters of a URI have a key.
+fn explicit_key(parameters: &[(String, String)]) -> bool {
+    let names = |(key, _): &(String, String)| key == "key" || key == "hexkey";
+    parameters.iter().any(names)
+}
+
 /// The request in the URI of a database.
 #[derive(Default)]
 struct Asked {
     settings: Vec<Setting>,
     remote: Option<Location>,
+    key: Option<Arc<Key>>,
+    plain_temp: bool,
 }
 
 impl Asked {
     /// # Errors
     /// In words.
     fn of(parameters: &[(String, String)]) -> Result<Asked, String> {
-        let elsewhere: Vec<_> = remote::names().collect();
+        let elsewhere: Vec<_> = remote::names().chain(OF_KEYS).collect();
         let settings = from_uri(parameters, &elsewhere)?;
         let remote = remote::from_uri(parameters)?;
         let is_shared = |(key, value): &(String, String)| key == "cache" && value == "shared";
@@ -276,6 +272,11 @@ impl Asked {
             // seen.
             return Err("cache=shared cannot be used together with url".into());
         }
-        Ok(Asked { settings, remote })
+        Ok(Asked {
+            settings,
+            remote,
+            key: None,
+            plain_temp: plain_temp_from_uri(parameters)?,
+        })
     }
 }

@@ -1,6 +1,7 @@
 //! Everything a user can set: URI parameters when opening, and the same names as pragmas later.
 
 use litepack_btree::PageNumber;
+use litepack_cipher::Key;
 use litepack_codec::LEVELS;
 
 use crate::spelling::meant;
@@ -131,6 +132,51 @@ pub(crate) fn from_uri(
     Ok(settings)
 }
 
+/// The parameters for an encrypted database: its key as text or as digits; and that temporary files may be in plain.
+pub(crate) const OF_KEYS: [&str; 3] = ["key", "hexkey", "plain_temp"];
+
+/// The key in the parameters of a URI.
+///
+/// # Errors
+/// In words, without what was given.
+pub(crate) fn key_from_uri(parameters: &[(String, String)]) -> Result<Option<Key>, String> {
+    let value = |name: &str| {
+        let found = parameters.iter().find(|(key, _)| key == name);
+        found.map(|(_, value)| value.as_str())
+    };
+    let (name, key) = match (value("hexkey"), value("key")) {
+        (None, None) => return Ok(None),
+        (Some(_), Some(_)) => {
+            return Err("URI parameters key and hexkey cannot be used together".into());
+        }
+        (Some(digits), None) => ("hexkey", Key::hexadecimal(digits.as_bytes())),
+        // What is not UTF-8 has lost its bytes by now.
+        (None, Some(text)) if text.contains(char::REPLACEMENT_CHARACTER) => {
+            return Err("URI parameter key: it is not UTF-8; use PRAGMA key".into());
+        }
+        (None, Some(text)) => ("key", Key::written(text.as_bytes())),
+    };
+    match key {
+        Ok(key) => Ok(Some(key)),
+        Err(why) => Err(format!("URI parameter {name}: {why}")),
+    }
+}
+
+/// Whether temporary files of an encrypted database may be in plain, by the parameters of a URI.
+///
+/// # Errors
+/// In words.
+pub(crate) fn plain_temp_from_uri(parameters: &[(String, String)]) -> Result<bool, String> {
+    let found = parameters.iter().find(|(key, _)| key == "plain_temp");
+    match found.map(|(_, value)| value.as_str()) {
+        None | Some("0") => Ok(false),
+        Some("1") => Ok(true),
+        Some(other) => Err(format!(
+            "URI parameter plain_temp: '{other}' is neither 0 nor 1"
+        )),
+    }
+}
+
 /// Whether a pragma of this name is a request that may take long: it reads the whole file, or writes it.
 pub(crate) fn is_long(name: &str) -> bool {
     let lower = name.to_ascii_lowercase();
@@ -213,6 +259,34 @@ mod tests {
                 .unwrap_err()
                 .contains("did you mean 'url'?")
         );
+    }
+
+    #[test]
+    fn keys_are_read_and_never_shown() {
+        let read = |pairs: &[(&str, &str)]| {
+            let pair = |(k, v): &(&str, &str)| ((*k).to_string(), (*v).to_string());
+            key_from_uri(&pairs.iter().map(pair).collect::<Vec<_>>())
+        };
+        let digits = "0f".repeat(32);
+        let raw = Key::raw(&[15; 32]).unwrap();
+        assert!(read(&[("level", "7")]).unwrap().is_none());
+        for (name, value) in [("hexkey", digits.clone()), ("key", format!("x'{digits}'"))] {
+            assert!(read(&[(name, &value)]).unwrap().unwrap().is_same(&raw));
+        }
+        let passphrase = Key::passphrase(b"secret").unwrap();
+        let found = read(&[("key", "secret")]).unwrap().unwrap();
+        assert!(found.is_same(&passphrase));
+        for wrong in [
+            &[("hexkey", "secret")][..],
+            &[("hexkey", "")],
+            &[("key", "")],
+            &[("key", "x'secret'")],
+            &[("key", "secret\u{fffd}")],
+            &[("key", "secret"), ("hexkey", &digits)],
+        ] {
+            let why = read(wrong).unwrap_err();
+            assert!(why.starts_with("URI parameter") && !why.contains("secret"));
+        }
     }
 
     #[test]

@@ -46,7 +46,8 @@ pub(crate) mod fcntl {
         SQLITE_FCNTL_PDB as PDB, SQLITE_FCNTL_PRAGMA as PRAGMA,
         SQLITE_FCNTL_ROLLBACK_ATOMIC_WRITE as ROLLBACK_ATOMIC_WRITE,
         SQLITE_FCNTL_SIZE_HINT as SIZE_HINT, SQLITE_FCNTL_SYNC as SYNC,
-        SQLITE_FCNTL_VFSNAME as VFSNAME, SQLITE_FCNTL_ZIPVFS as ZIPVFS,
+        SQLITE_FCNTL_VFS_POINTER as VFS_POINTER, SQLITE_FCNTL_VFSNAME as VFSNAME,
+        SQLITE_FCNTL_ZIPVFS as ZIPVFS,
     };
 
     /// Newer than the oldest SQLite that is supported.
@@ -61,6 +62,10 @@ pub(crate) mod fcntl {
     pub(crate) const LITEPACK_MAINTAIN: c_int = 0x4c50_0003;
     /// Ours: why a file was only opened to say that it cannot be, into a `char*` as above.
     pub(crate) const LITEPACK_REFUSED: c_int = 0x4c50_0004;
+    /// Ours: the key of an encrypted file, for the question that the argument points to.
+    pub(crate) const LITEPACK_KEY: c_int = 0x4c50_0005;
+    /// Ours: answered by a temporary file that is encrypted, without an argument.
+    pub(crate) const LITEPACK_SEALED: c_int = 0x4c50_0006;
 }
 
 /// The file capabilities of the host VFS that still hold for a packed file: everything about how pages may be written

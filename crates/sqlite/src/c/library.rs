@@ -202,6 +202,18 @@ pub(crate) fn named(vfs: *mut sqlite3_vfs) -> Option<&'static Shim> {
     named.get(&vfs.addr()).copied()
 }
 
+/// Whether this is one of our VFSes.
+pub(crate) fn is_ours(vfs: *mut sqlite3_vfs) -> bool {
+    let mut libraries = (0..LIBRARIES).map(Library);
+    let has_it = |library: Library| {
+        [false, true]
+            .into_iter()
+            .filter_map(|is_default| library.shim(is_default))
+            .any(|shim| shim.vfs == vfs)
+    };
+    libraries.any(has_it) || named(vfs).is_some()
+}
+
 /// Where the file is mapped that holds this address; null if there is none, or the system does not say.
 #[cfg(unix)]
 fn image_of(address: *mut c_void) -> *mut c_void {

@@ -6,12 +6,14 @@
 //! api.rs        its functions               connection.rs  statements on a connection
 //! library.rs    the SQLite libraries of the process, and the VFSes that each has of us
 //! interrupts.rs whether a connection was interrupted
+//! around.rs     what is around a file on its connection
 //! guard.rs      keeps panics in             allocator.rs   for the loadable extension alone
 //! ```
 #![allow(unsafe_code)]
 
 pub(crate) mod allocator;
 pub(crate) mod api;
+pub(crate) mod around;
 #[rustfmt::skip]
 pub(crate) mod bindings;
 pub(crate) mod codes;

@@ -7,6 +7,7 @@ use litepack_btree::PageNumber;
 use litepack_io::interrupt::listen;
 
 use crate::c::api::Api;
+use crate::c::around::KeyQuestion;
 use crate::c::bindings::sqlite3;
 use crate::c::codes::{Code, ERROR, MISUSE, NOMEM, NOTFOUND, OK, READONLY, fcntl};
 use crate::c::connection::Connection;
@@ -99,9 +100,15 @@ pub(crate) unsafe fn control<F: File>(
             answered(code)
         }
         fcntl::LITEPACK_REFUSED => {
-            let why = database.refused().ok_or(NOTFOUND)?;
+            let why = database.turn_away().ok_or(NOTFOUND)?;
             // SAFETY: the argument is where a string goes.
-            unsafe { put_text(api, arg, why) }
+            unsafe { put_text(api, arg, &why) }
+        }
+        fcntl::LITEPACK_KEY => {
+            // SAFETY: the argument is a question.
+            let question = unsafe { KeyQuestion::at(arg) }.ok_or(NOTFOUND)?;
+            question.answer(database.key());
+            Ok(())
         }
         fcntl::LITEPACK_MAINTAIN => {
             // SAFETY: the argument is a request.
@@ -195,19 +202,19 @@ unsafe fn answer_pragma(
     let words = arg.cast::<*mut c_char>();
     // SAFETY: the argument is an array of three strings: answer, name, value or null.
     let (name, value) = unsafe { (*words.add(1), *words.add(2)) };
-    let text = |word| {
-        // SAFETY: name and value end with a zero byte and live as long as this call; a null value is not asked for.
-        let word = unsafe { CStr::from_ptr(word) };
-        word.to_string_lossy().into_owned()
-    };
-    let value = (!value.is_null()).then(|| text(value));
+    // SAFETY: name and value end with a zero byte and live as long as this call; a null value is not asked for.
+    let bytes = |word| unsafe { CStr::from_ptr(word) }.to_bytes();
+    let value = (!value.is_null()).then(|| bytes(value));
     let log = |failure: &Failure| {
         report(api, failure);
     };
-    match pragma(database, &text(name), value.as_deref(), &log) {
+    match pragma(database, &String::from_utf8_lossy(bytes(name)), value, &log) {
         Some((code, answer)) => {
-            // SAFETY: the first word is where the answer goes.
-            unsafe { put_text(api, arg, &answer) }?;
+            // Without words SQLite has some of its own for the code.
+            if code == OK || !answer.is_empty() {
+                // SAFETY: the first word is where the answer goes.
+                unsafe { put_text(api, arg, &answer) }?;
+            }
             answered(code)
         }
         None => Err(NOTFOUND.into()),

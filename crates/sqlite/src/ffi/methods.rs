@@ -13,6 +13,7 @@ use super::controls::{
     State, control, heard, is_long_pragma, is_maintenance, may_take_long, refuse_if_query_only,
 };
 use crate::c::api::{Api, len};
+use crate::c::around::Around;
 use crate::c::bindings::{SQLITE_SHM_LOCK, SQLITE_SHM_UNLOCK, sqlite3_file, sqlite3_io_methods};
 use crate::c::codes::{
     BUSY, CANTOPEN, Code, INTERNAL, IOERR_FSTAT, IOERR_FSYNC, IOERR_NOMEM, IOERR_READ,
@@ -135,6 +136,41 @@ unsafe fn with_interrupts<F: File>(
         let code = guard(api, || (*inner).poisoned = true, answer);
         (*inner).running = false;
         code
+    }
+}
+
+/// Has a file look around on its connection, if it wants to: before it is locked, or its size is asked for, which comes
+/// first where nothing is locked.
+///
+/// # Safety
+/// As [`with`].
+unsafe fn look_around<F: File>(file: *mut sqlite3_file) -> Code {
+    if !F::LOOKS_AROUND {
+        return OK;
+    }
+    let mut on = None;
+    // SAFETY: what the caller promises. SQLite keeps the place of a connection as long as the file is open, and calls
+    // its methods with the mutex of the connection held. None of this file is running by then.
+    unsafe {
+        let code = with::<F>(file, |state| {
+            if state.file.looks_around() {
+                let db = state.connection.as_ref().copied();
+                on = db.filter(|db| !db.is_null()).map(|db| (state.api, db));
+            }
+            Ok(())
+        });
+        let (OK, Some((api, db))) = (code, on) else {
+            return code;
+        };
+        let mut around = Around::default();
+        let look = || {
+            around = Around::of(api, db);
+            OK
+        };
+        match guard(api, || (), look) {
+            OK => with::<F>(file, |state| state.file.meet(&around)),
+            code => code,
+        }
     }
 }
 
@@ -311,6 +347,10 @@ unsafe extern "C" fn sync<F: File>(file: *mut sqlite3_file, flags: c_int) -> c_i
 unsafe extern "C" fn file_size<F: File>(file: *mut sqlite3_file, to: *mut i64) -> c_int {
     // SAFETY: see above.
     let code = unsafe {
+        match look_around::<F>(file) {
+            OK => {}
+            code => return code,
+        }
         with::<F>(file, |state| {
             let size = i64::try_from(state.file.size()?).map_err(|_| IOERR_FSTAT)?;
             to.write(size);
@@ -330,7 +370,12 @@ unsafe extern "C" fn lock<F: File>(file: *mut sqlite3_file, level: c_int) -> c_i
         state.file.lock(level)
     };
     // SAFETY: see above.
-    unsafe { with(file, lock) }
+    unsafe {
+        match look_around::<F>(file) {
+            OK => with(file, lock),
+            code => code,
+        }
+    }
 }
 
 unsafe extern "C" fn unlock<F: File>(file: *mut sqlite3_file, level: c_int) -> c_int {

@@ -130,6 +130,7 @@ impl Opening<'_> {
                 Opened::Journal(file, granted) => self.finish(file, granted),
                 Opened::Log(file, granted) => self.finish(*file, granted),
                 Opened::Packed(file, granted) => self.finish(*file, granted),
+                Opened::Keyed(file, granted) => self.finish(*file, granted),
                 Opened::Archive(file) => self.finish_read_only(*file),
                 Opened::Remote(file) => self.finish_read_only(*file),
                 Opened::Refused(file) => self.finish_read_only(file),

@@ -6,20 +6,25 @@
 
 pub(crate) mod archive;
 pub(crate) mod journal;
+pub(crate) mod keyed;
 pub(crate) mod log;
 pub(crate) mod packed;
+pub(crate) mod place;
 pub(crate) mod refused;
 pub(crate) mod remote;
 pub(crate) mod split;
 
 use std::ffi::c_int;
 use std::ops::Range;
+use std::sync::Arc;
 
 use litepack_btree::PageNumber;
+use litepack_cipher::Key;
 use litepack_codec::Level;
 use litepack_store::FileOffset;
 
-use crate::c::codes::{Code, IOCAP_IMMUTABLE, OK, READONLY};
+pub(crate) use crate::c::around::Around;
+use crate::c::codes::{Code, ERROR, IOCAP_IMMUTABLE, OK, READONLY};
 use crate::failure::Failure;
 use crate::host::file::{BusyHandler, HostFile};
 use crate::options::{Name, Setting};
@@ -34,8 +39,20 @@ pub(crate) trait File {
     const SECTOR_SIZE: c_int = 4096;
     /// The properties of the medium that SQLite may expect.
     const CHARACTERISTICS: c_int = IOCAP_IMMUTABLE;
+    /// Whether it may want to know what is around, before it is used.
+    const LOOKS_AROUND: bool = false;
     /// Whether calls take memory that can be refused. A journal has to be read and written when memory is short.
     const TAKES_MEMORY: bool = true;
+
+    /// Whether it wants to know now.
+    fn looks_around(&self) -> bool {
+        false
+    }
+
+    /// This is around. An error if it cannot be used there.
+    fn meet(&mut self, _around: &Around) -> Result<(), Failure> {
+        Ok(())
+    }
 
     /// Fills `buf` from `offset` and returns how many bytes there were; fewer than asked only at the end.
     fn read(&mut self, buf: &mut [u8], offset: u64) -> Result<usize, Failure>;
@@ -108,6 +125,9 @@ pub(crate) trait File {
     }
 }
 
+/// The answer of an archive, and of a file on a server, to a key.
+const NOT_ENCRYPTED: &str = "this file is not encrypted, and cannot be";
+
 /// Which methods a file has, as far as SQLite asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Methods {
@@ -140,9 +160,34 @@ pub(crate) trait Database {
         None
     }
 
+    /// The same for a connection that has just opened it, and fails with these words.
+    fn turn_away(&mut self) -> Option<String> {
+        self.refused().map(str::to_owned)
+    }
+
     /// Where a file on a server is and what reading it took so far, as JSON; `None` for any other.
     fn remote(&self) -> Option<String> {
         None
+    }
+
+    /// Whether it is encrypted, or will be with its first commit.
+    fn is_encrypted(&self) -> bool {
+        false
+    }
+
+    /// The key that it was opened with.
+    fn key(&self) -> Option<Arc<Key>> {
+        None
+    }
+
+    /// `PRAGMA key`: opens the database, or has one that is still empty encrypted.
+    fn give_key(&mut self, _key: Arc<Key>) -> Result<(), Failure> {
+        Err(Failure::told(ERROR, NOT_ENCRYPTED))
+    }
+
+    /// `PRAGMA rekey`: gives an encrypted database another key, or none.
+    fn change_key(&mut self, _key: Option<Arc<Key>>) -> Result<(), Failure> {
+        Err(Failure::told(ERROR, NOT_ENCRYPTED))
     }
 
     /// A step of maintenance at this level, or the file's own. False if nothing is left to do.

@@ -2,25 +2,34 @@
 
 use std::ffi::c_int;
 use std::ops::Range;
+use std::sync::Arc;
 
 use litepack_btree::PageNumber;
+use litepack_cipher::Key;
 use litepack_codec::Level;
 use litepack_engine::report::{check_text, info_json};
 use litepack_io::storage::Storage;
-use litepack_store::FileOffset;
+use litepack_store::{Error, FileOffset, try_key};
 
 use super::split::split;
 use super::{Database, Event, File, Methods};
 use crate::beside::entry::Entry;
 use crate::beside::names::REPLACED;
 use crate::c::codes::{
-    BUSY, CANTOPEN, Code, IOCAP_KEPT, IOERR_READ, LOCK_EXCLUSIVE, LOCK_NONE, LOCK_RESERVED,
+    BUSY, CANTOPEN, Code, ERROR, IOCAP_KEPT, IOERR_READ, LOCK_EXCLUSIVE, LOCK_NONE, LOCK_RESERVED,
     LOCK_SHARED, OK, as_io_error,
 };
 use crate::failure::{Failure, While, read, written};
 use crate::host::file::{BusyHandler, HostFile};
 use crate::options::{Name, Setting};
 use crate::session::Handle;
+
+/// Why a key comes too late.
+const TOO_LATE: &str = "the database has its key already: PRAGMA rekey gives it another one";
+/// Why it comes too late for a file that is just being made.
+const IN_USE: &str = "PRAGMA key comes too late: a transaction is running";
+/// How a file becomes encrypted, or in plain again.
+const WRITTEN_ANEW: &str = "the whole file has to be written anew: use `litepack rekey`";
 
 pub(crate) struct PackedFile {
     pub(crate) handle: Handle,
@@ -33,8 +42,13 @@ impl PackedFile {
         PackedFile { handle, entry }
     }
 
-    fn disk(&self) -> &HostFile {
+    pub(crate) fn disk(&self) -> &HostFile {
         self.handle.disk()
+    }
+
+    /// Whether it is still empty and has no key.
+    pub(crate) fn may_get_key(&self) -> bool {
+        self.handle.packed.is_new() && self.handle.packed.key().is_none()
     }
 
     /// The failure of a read. Within a transaction that writes it is an I/O error: after other codes SQLite goes on
@@ -259,6 +273,48 @@ impl Database for PackedFile {
             Event::CheckpointStart => self.handle.checkpoint().begin(),
             Event::CheckpointDone => self.handle.checkpoint().finish(),
         })
+    }
+
+    fn is_encrypted(&self) -> bool {
+        self.handle.packed.is_encrypted()
+    }
+
+    fn key(&self) -> Option<Arc<Key>> {
+        self.handle.packed.key().filter(|_| self.is_encrypted())
+    }
+
+    fn give_key(&mut self, key: Arc<Key>) -> Result<(), Failure> {
+        if self.is_encrypted() {
+            return Err(Failure::told(ERROR, TOO_LATE));
+        }
+        if self.handle.is_writing() {
+            return Err(Failure::told(ERROR, IN_USE));
+        }
+        if !self.handle.packed.is_new() {
+            return Err(Failure::of_store(&Error::NotEncrypted, While::Reading));
+        }
+        // Others may have made it since it was opened.
+        read(try_key(self.disk(), &key))?;
+        self.handle.packed.set_key(key);
+        Ok(())
+    }
+
+    fn change_key(&mut self, key: Option<Arc<Key>>) -> Result<(), Failure> {
+        if self.handle.is_writing() {
+            return Err(Failure::told(ERROR, "not inside a transaction that writes"));
+        }
+        match key {
+            Some(key) if self.handle.packed.is_new() => {
+                read(try_key(self.disk(), &key))?;
+                self.handle.packed.set_key(key);
+                Ok(())
+            }
+            Some(key) if self.is_encrypted() => self
+                .handle
+                .session()
+                .writing(|session| written(session.rekey(key))),
+            _ => Err(Failure::told(ERROR, WRITTEN_ANEW)),
+        }
     }
 
     fn secure_delete(&mut self, value: &str) {

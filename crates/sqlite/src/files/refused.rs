@@ -2,7 +2,10 @@
 //! the function that SQLite calls for each new connection asks for it, too, and makes opening fail with it. All else
 //! fails.
 
+use std::sync::Arc;
+
 use litepack_btree::PageNumber;
+use litepack_cipher::Key;
 
 use super::{Database, File};
 use crate::c::codes::MISUSE;
@@ -62,5 +65,13 @@ impl Database for Refused {
 
     fn refused(&self) -> Option<&str> {
         Some(&self.0)
+    }
+
+    fn give_key(&mut self, _: Arc<Key>) -> Result<(), Failure> {
+        Err(Failure::told(MISUSE, self.0.clone()))
+    }
+
+    fn change_key(&mut self, _: Option<Arc<Key>>) -> Result<(), Failure> {
+        Err(Failure::told(MISUSE, self.0.clone()))
     }
 }

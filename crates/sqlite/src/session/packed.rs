@@ -12,6 +12,7 @@ use std::ffi::c_int;
 use std::sync::Arc;
 
 use litepack_btree::PageNumber;
+use litepack_cipher::Key;
 use litepack_io::storage::Storage;
 use litepack_store::{Cache, CheckReport, FileOffset, FileUuid, Info, Result, Store};
 
@@ -130,6 +131,31 @@ impl<D: Storage + Words> Packed<D> {
     /// The WAL of this handle.
     pub(crate) fn set_wal(&mut self, wal: Arc<WalView>) {
         self.wal = wal;
+        self.tell_keys();
+    }
+
+    /// Tells the WAL of this handle the keys of the file, which has none before its first commit.
+    fn tell_keys(&self) {
+        self.wal.set_keys(self.store.keys());
+    }
+
+    /// Whether it is encrypted, or will be with its first commit.
+    pub(crate) fn is_encrypted(&self) -> bool {
+        self.store.keys().is_some() || (self.store.is_new() && self.store.key().is_some())
+    }
+
+    /// The user's key.
+    pub(crate) fn key(&self) -> Option<Arc<Key>> {
+        self.store.key().cloned()
+    }
+
+    /// The key of a database that is still empty.
+    pub(crate) fn set_key(&mut self, key: Arc<Key>) {
+        self.store.set_key(key);
+    }
+
+    pub(super) fn rekey(&mut self, key: Arc<Key>) -> Result<()> {
+        self.store.rekey(key)
     }
 
     /// The commit that it is at.
@@ -275,9 +301,12 @@ impl<D: Storage + Words> Packed<D> {
         self.number(Came::Otherwise)?;
         if std::mem::take(&mut self.enters_wal) {
             // From here on there is a WAL that goes with this commit and no former one.
-            return self.store.flush_for_good();
+            self.store.flush_for_good()?;
+        } else {
+            self.store.commit()?;
         }
-        self.store.commit()
+        self.tell_keys();
+        Ok(())
     }
 
     /// `COMMIT_PHASETWO`: so it is, and the transaction is over.
@@ -337,7 +366,9 @@ impl<D: Storage + Words> Packed<D> {
             true => Came::FromWal,
             false => Came::Otherwise,
         })?;
-        self.store.flush()
+        self.store.flush()?;
+        self.tell_keys();
+        Ok(())
     }
 
     /// `frames` is how many frames of the WAL the index says are in the database. SQLite does not heed a failure, so
@@ -420,6 +451,7 @@ impl<D: Storage + Words> Packed<D> {
         }
         if first {
             self.store.refresh()?;
+            self.tell_keys();
         }
         if level == LOCK_EXCLUSIVE {
             // Before a journal gets its name, which is to be played over this commit, and no other one.

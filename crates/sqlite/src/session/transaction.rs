@@ -2,7 +2,9 @@
 //! the locks for it, or was told to take none because nothing else uses the file.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
 
+use litepack_cipher::Key;
 use litepack_store::Result;
 
 use super::handle::{Checkpointing, Handle, Session, Writing};
@@ -43,6 +45,11 @@ impl Session<'_, Writing> {
     /// `COMMIT_PHASETWO`: the database is consistent, and the transaction is over.
     pub(crate) fn committed(&mut self) -> Result<()> {
         self.handle.packed.committed()
+    }
+
+    /// Gives an encrypted database another key.
+    pub(crate) fn rekey(&mut self, key: Arc<Key>) -> Result<()> {
+        self.handle.packed.rekey(key)
     }
 
     /// `FCNTL_OVERWRITE`: `VACUUM` is about to write the whole database anew.

@@ -9,7 +9,7 @@ use litepack_columns::sql::Result;
 
 use crate::sql::call::Call;
 use crate::sql::columns::{Training, bounds, maintenance, schema, training, values};
-use crate::sql::{maintain as maintain_function, packed};
+use crate::sql::{keys, maintain as maintain_function, packed};
 use Act::{Compute, Configure, Operate, Train};
 
 /// A SQL function.
@@ -92,6 +92,13 @@ pub(crate) const SECTIONS: &[Section] = &[
                 act: Operate(maintain_function::maintain),
                 about: "makes a used packed file about as small as a fresh one ([below](#maintenance)); returns 1 if \
              there is more to do, else 0",
+            },
+            Function {
+                name: c"litepack_attach",
+                arguments: "file, schema, key",
+                act: Operate(keys::attach),
+                about: "attaches an encrypted database, or makes one, as `ATTACH file AS schema KEY key` would if SQLite \
+             handed the key on; `key` is written as for `PRAGMA key`, or a blob of 32 bytes",
             },
             Function {
                 name: c"litepack_new_databases",
@@ -248,6 +255,7 @@ mod tests {
         ("litepack_info", 0, 1),
         ("litepack_check", 0, 1),
         ("litepack_maintain", 2, 4),
+        ("litepack_attach", 3, 3),
         ("litepack_new_databases", 0, 1),
         ("litepack_remote_headers", 2, 2),
         ("litepack_remote_config", 1, 2),

@@ -5,13 +5,14 @@
 //! packed.rs     those on the file of a database          maintain.rs, step.rs   maintenance
 //! remote.rs     those that configure access to servers   permission.rs   who may configure
 //! columns/      those of compressed columns
-//! pragma.rs     the pragmas
+//! pragma.rs     the pragmas                              keys.rs   those for keys, and attaching with one
 //! ```
 
 #[allow(unsafe_code)]
 pub(crate) mod call;
 pub(crate) mod columns;
 pub(crate) mod functions;
+mod keys;
 pub(crate) mod maintain;
 pub(crate) mod packed;
 #[allow(unsafe_code)]

@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use litepack_io::interrupt::is_interrupted;
 
+use super::keys;
 use crate::c::codes::{Code, ERROR, INTERRUPT, MISUSE, OK};
 use crate::failure::Failure;
 use crate::files::Database;
@@ -18,12 +19,17 @@ const NOT_REMOTE: &str = "this database is not read from a server";
 pub(crate) fn pragma(
     database: &mut dyn Database,
     name: &str,
-    value: Option<&str>,
+    value: Option<&[u8]>,
     log: &dyn Fn(&Failure),
 ) -> Option<(Code, String)> {
+    if let Some(answer) = keys::pragma(database, name, value, log) {
+        return Some(answer);
+    }
     if let Some(why) = database.refused() {
         return Some((MISUSE, why.into()));
     }
+    let value = value.map(String::from_utf8_lossy);
+    let value = value.as_deref();
     if let Some(value) = value
         && name.eq_ignore_ascii_case("secure_delete")
     {

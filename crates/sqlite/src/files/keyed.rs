@@ -1,0 +1,411 @@
+//! A packed main database that is encrypted, or still empty and may become so.
+//!
+//! Until an encrypted one has its key it is *locked*. SQLite reads 100 bytes of a file before any pragma can run, and an
+//! error would fail the opening: so this read finds nothing, as in an empty file. Any other call fails, and no lock is
+//! taken, so that SQLite looks neither at the file nor for a journal or a WAL beside it.
+//!
+//! The key comes by `PRAGMA key`, if not with the name. A database that is attached without one tries that of the main
+//! database, and a new one is encrypted with it: so `VACUUM INTO` writes nothing in plain.
+
+use std::ffi::c_int;
+use std::ops::Range;
+use std::sync::Arc;
+
+use litepack_btree::PageNumber;
+use litepack_cipher::Key;
+use litepack_codec::Level;
+use litepack_store::{Error, FileOffset, try_key};
+
+use super::packed::PackedFile;
+use super::place::{NotOpened, Place};
+use super::{Around, Database, Event, File, Methods};
+use crate::c::codes::{CANTOPEN, Code, ERROR, MISUSE, OK};
+use crate::failure::{Failure, While, read};
+use crate::host::file::{BusyHandler, HostFile};
+use crate::options::{Name, Setting};
+
+/// How many bytes SQLite reads when it opens a file. It never reads just these again.
+const FIRST_READ: usize = 100;
+
+/// The answer to how long a locked file is that nothing changes. SQLite asks that when it opens one, and never again: it
+/// must not be too little. What is beyond the end is never named by a page before it.
+const SIZE_UNKNOWN: u64 = 1 << 40;
+
+/// Why a database is refused whose temporary files would be in plain.
+const PLAIN_TEMP: &str = "temporary files of this connection are not encrypted, as its main database is not opened by \
+     Litepack: open that with vfs=litepack, too, or say plain_temp=1 in the URI of the encrypted one";
+/// The same where one is there already.
+const PLAIN_TEMP_NOW: &str = "this connection has a temporary database in plain: open the encrypted database before \
+     anything is stored in temporary tables, or say plain_temp=1 in its URI";
+/// Why a new database is refused that was attached with a key which SQLite does not hand on.
+const KEY_NOT_HEARD: &str = "SQLite does not hand on the key of ATTACH ... KEY, and nothing is to be stored in plain: \
+     call litepack_attach(file, schema, key), or say hexkey= in the URI";
+/// Why a second connection cannot share the cache of the first.
+const SHARED: &str =
+    "connections cannot share the cache of an encrypted database: open it without cache=shared";
+
+/// An open file.
+pub(crate) struct KeyedFile {
+    state: State,
+    /// Temporary files in plain are the user's wish.
+    plain_temp: bool,
+    /// How many connections have joined.
+    joined: usize,
+    /// A connection has joined that has not given the key.
+    is_shared: bool,
+    /// What is around was looked at, and nothing there was wrong.
+    has_met: bool,
+}
+
+enum State {
+    Locked(Box<Locked>),
+    Open(Box<PackedFile>),
+    /// It had the right key, and could not be opened with it.
+    Closed,
+}
+
+/// An encrypted file without its key.
+struct Locked {
+    disk: HostFile,
+    place: Place,
+    connection: Option<usize>,
+    busy: Option<BusyHandler>,
+    secure_delete: Option<String>,
+}
+
+impl KeyedFile {
+    /// One without its key.
+    pub(crate) fn locked(disk: HostFile, place: Place, plain_temp: bool) -> KeyedFile {
+        let locked = Locked {
+            disk,
+            place,
+            connection: None,
+            busy: None,
+            secure_delete: None,
+        };
+        KeyedFile::new(State::Locked(Box::new(locked)), plain_temp)
+    }
+
+    /// One that is open.
+    pub(crate) fn open(file: PackedFile, plain_temp: bool) -> KeyedFile {
+        KeyedFile::new(State::Open(Box::new(file)), plain_temp)
+    }
+
+    fn new(state: State, plain_temp: bool) -> KeyedFile {
+        KeyedFile {
+            state,
+            plain_temp,
+            joined: 0,
+            is_shared: false,
+            has_met: false,
+        }
+    }
+
+    /// The database, if it may be used.
+    fn opened(&mut self) -> Result<&mut PackedFile, Failure> {
+        match &mut self.state {
+            State::Open(_) if self.is_shared => Err(Failure::new(no_key().code, SHARED)),
+            State::Open(file) => Ok(file),
+            State::Locked(_) => Err(no_key()),
+            State::Closed => Err(closed()),
+        }
+    }
+
+    /// Opens a locked database.
+    fn unlock(&mut self, key: Arc<Key>) -> Result<(), Failure> {
+        let State::Locked(locked) = &self.state else {
+            return Ok(());
+        };
+        read(try_key(&locked.disk, &key))?;
+        let State::Locked(locked) = std::mem::replace(&mut self.state, State::Closed) else {
+            return Ok(());
+        };
+        let Locked {
+            disk,
+            place,
+            connection,
+            busy,
+            secure_delete,
+        } = *locked;
+        let opened = place.open(disk, Some(key)).map_err(|why| match why {
+            NotOpened::Refused(why) => Failure::new(MISUSE, why),
+            NotOpened::Failed(failure) => failure,
+        });
+        let mut file = opened?;
+        if let Some(connection) = connection {
+            file.joined_by(connection);
+        }
+        if let Some(busy) = busy {
+            file.waits_by(busy);
+        }
+        if let Some(value) = secure_delete {
+            file.secure_delete(&value);
+        }
+        self.state = State::Open(Box::new(file));
+        Ok(())
+    }
+}
+
+/// The failure of a call on a locked database.
+fn no_key() -> Failure {
+    Failure::of_store(&Error::NoKey, While::Reading)
+}
+
+fn closed() -> Failure {
+    Failure::new(CANTOPEN, "the database could not be opened: open it again")
+}
+
+impl File for KeyedFile {
+    const METHODS: Methods = Methods::AsHost;
+    const CHARACTERISTICS: c_int = PackedFile::CHARACTERISTICS;
+    const LOOKS_AROUND: bool = true;
+
+    fn looks_around(&self) -> bool {
+        !self.has_met && self.joined > 0
+    }
+
+    fn meet(&mut self, around: &Around) -> Result<(), Failure> {
+        match (&mut self.state, &around.key) {
+            (State::Locked(_), Some(key)) => match self.unlock(Arc::clone(key)) {
+                // A key of its own is to be given.
+                Err(failure) if failure.code == no_key().code => return Ok(()),
+                done => done?,
+            },
+            (State::Open(file), key) if file.may_get_key() => match key {
+                _ if around.is_attached_with_key => {
+                    return Err(Failure::new(MISUSE, KEY_NOT_HEARD));
+                }
+                Some(key) => file.give_key(Arc::clone(key))?,
+                None => {}
+            },
+            _ => {}
+        }
+        let is_encrypted = match &self.state {
+            State::Open(file) => file.is_encrypted(),
+            State::Locked(_) | State::Closed => return Ok(()),
+        };
+        if is_encrypted && !self.plain_temp {
+            let why = match (around.has_plain_temp, around.is_ours) {
+                (true, _) => Some(PLAIN_TEMP_NOW),
+                (_, false) => Some(PLAIN_TEMP),
+                _ => None,
+            };
+            if let Some(why) = why {
+                return Err(Failure::new(MISUSE, why));
+            }
+        }
+        self.has_met = true;
+        Ok(())
+    }
+
+    fn read(&mut self, buf: &mut [u8], offset: u64) -> Result<usize, Failure> {
+        if offset == 0 && buf.len() == FIRST_READ && matches!(self.state, State::Locked(_)) {
+            return Ok(0);
+        }
+        self.opened()?.read(buf, offset)
+    }
+
+    fn size(&mut self) -> Result<u64, Failure> {
+        match &self.state {
+            State::Locked(locked) if locked.place.is_immutable => Ok(SIZE_UNKNOWN),
+            _ => self.opened()?.size(),
+        }
+    }
+
+    fn write(&mut self, bytes: &[u8], offset: u64) -> Result<(), Failure> {
+        self.opened()?.write(bytes, offset)
+    }
+
+    fn truncate(&mut self, size: u64) -> Result<(), Failure> {
+        self.opened()?.truncate(size)
+    }
+
+    fn sync(&mut self, flags: c_int) -> Result<(), Failure> {
+        self.opened()?.sync(flags)
+    }
+
+    fn lock(&mut self, level: c_int) -> Result<(), Failure> {
+        self.opened()?.lock(level)
+    }
+
+    fn unlocking(&mut self, level: c_int) {
+        if let State::Open(file) = &mut self.state {
+            file.unlocking(level);
+        }
+    }
+
+    fn host(&self) -> Option<&HostFile> {
+        match &self.state {
+            State::Locked(locked) => Some(&locked.disk),
+            State::Open(file) => file.host(),
+            State::Closed => None,
+        }
+    }
+
+    fn index_mapped(&mut self, mapped: bool) {
+        if let State::Open(file) = &mut self.state {
+            file.index_mapped(mapped);
+        }
+    }
+
+    fn index_mapping(&mut self) -> Result<(), Failure> {
+        self.opened()?.index_mapping()
+    }
+
+    fn index_locking(&mut self, locks: Range<c_int>, flags: c_int) -> Result<(), Failure> {
+        self.opened()?.index_locking(locks, flags)
+    }
+
+    fn index_refused(&mut self) {
+        if let State::Open(file) = &mut self.state {
+            file.index_refused();
+        }
+    }
+
+    fn index_locked(&mut self, locks: Range<c_int>, flags: c_int) -> Result<(), Failure> {
+        self.opened()?.index_locked(locks, flags)
+    }
+
+    fn index_barrier(&mut self) {
+        if let State::Open(file) = &mut self.state {
+            file.index_barrier();
+        }
+    }
+
+    fn database(&mut self) -> Option<&mut dyn Database> {
+        Some(self)
+    }
+
+    fn close(self, poisoned: bool) -> Code {
+        match self.state {
+            State::Locked(locked) => locked.disk.close(),
+            State::Open(file) => file.close(poisoned),
+            State::Closed => OK,
+        }
+    }
+}
+
+impl Database for KeyedFile {
+    fn setting(&self, name: Name) -> Result<String, String> {
+        match &self.state {
+            State::Open(file) => file.setting(name),
+            State::Locked(_) => Err(no_key().why.into()),
+            State::Closed => Err(closed().why.into()),
+        }
+    }
+
+    fn apply(&mut self, setting: Setting) -> Result<(), String> {
+        match &mut self.state {
+            State::Open(file) => file.apply(setting),
+            State::Locked(locked) => {
+                locked.place.settings.push(setting);
+                Ok(())
+            }
+            State::Closed => Err(closed().why.into()),
+        }
+    }
+
+    fn info(&mut self) -> Result<String, Failure> {
+        self.opened()?.info()
+    }
+
+    fn check(&mut self) -> Result<String, Failure> {
+        self.opened()?.check()
+    }
+
+    fn maintain(&mut self, level: Option<Level>) -> Result<bool, Failure> {
+        self.opened()?.maintain(level)
+    }
+
+    fn event(&mut self, event: Event) -> Result<(), Failure> {
+        match &mut self.state {
+            State::Open(file) => file.event(event),
+            State::Locked(_) | State::Closed => Ok(()),
+        }
+    }
+
+    fn secure_delete(&mut self, value: &str) {
+        match &mut self.state {
+            State::Open(file) => file.secure_delete(value),
+            State::Locked(locked) => locked.secure_delete = Some(value.into()),
+            State::Closed => {}
+        }
+    }
+
+    fn joined_by(&mut self, connection: usize) {
+        self.joined += 1;
+        // A shared cache: the one that joins may not know the key. SQLite does not say whether it gives one.
+        self.is_shared |= self.joined > 1 && self.is_encrypted();
+        match &mut self.state {
+            State::Open(file) => file.joined_by(connection),
+            State::Locked(locked) => locked.connection = Some(connection),
+            State::Closed => {}
+        }
+    }
+
+    fn waits_by(&mut self, handler: BusyHandler) {
+        match &mut self.state {
+            State::Open(file) => file.waits_by(handler),
+            State::Locked(locked) => locked.busy = Some(handler),
+            State::Closed => {}
+        }
+    }
+
+    fn split(&mut self, root: PageNumber, parts: usize) -> Result<String, Failure> {
+        self.opened()?.split(root, parts)
+    }
+
+    fn place_of_page(&mut self, page: PageNumber) -> Result<Option<(FileOffset, u64)>, Failure> {
+        self.opened()?.place_of_page(page)
+    }
+
+    fn refused(&self) -> Option<&str> {
+        self.is_shared.then_some(SHARED)
+    }
+
+    fn turn_away(&mut self) -> Option<String> {
+        // It goes, and the first one can go on.
+        let was_shared = std::mem::take(&mut self.is_shared);
+        was_shared.then(|| SHARED.into())
+    }
+
+    fn is_encrypted(&self) -> bool {
+        match &self.state {
+            State::Locked(_) => true,
+            State::Open(file) => file.is_encrypted(),
+            State::Closed => false,
+        }
+    }
+
+    fn key(&self) -> Option<Arc<Key>> {
+        match &self.state {
+            State::Open(file) if !self.is_shared => file.key(),
+            _ => None,
+        }
+    }
+
+    fn give_key(&mut self, key: Arc<Key>) -> Result<(), Failure> {
+        match &mut self.state {
+            State::Locked(_) => {
+                self.unlock(key)?;
+            }
+            State::Open(file) if self.is_shared => {
+                read(try_key(file.disk(), &key))?;
+                self.is_shared = false;
+            }
+            State::Open(file) => file.give_key(key)?,
+            State::Closed => return Err(closed()),
+        }
+        self.has_met = false;
+        Ok(())
+    }
+
+    fn change_key(&mut self, key: Option<Arc<Key>>) -> Result<(), Failure> {
+        if self.is_encrypted() && matches!(self.state, State::Locked(_)) {
+            return Err(Failure::told(ERROR, no_key().why));
+        }
+        self.opened()?.change_key(key)?;
+        self.has_met = false;
+        Ok(())
+    }
+}

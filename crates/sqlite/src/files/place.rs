@@ -1,0 +1,111 @@
+//! Opening a packed main database: what is known of it when SQLite opens it, and needed again if it gets its key later.
+
+use std::ffi::CString;
+use std::sync::Arc;
+
+use litepack_cipher::Key;
+use litepack_store::{JOURNAL_SUFFIX, Options, Store, WAL_SUFFIX};
+
+use super::packed::PackedFile;
+use crate::beside::entry::Entry;
+use crate::beside::names::REPLACED;
+use crate::c::api::Names;
+use crate::c::codes::CANTOPEN;
+use crate::failure::{Failure, While};
+use crate::host::file::HostFile;
+use crate::options::Setting;
+use crate::session::packed::Packed;
+use crate::session::secure_delete::SecureDelete;
+use crate::session::{Handle, Upkeep};
+
+/// What opening a packed database takes besides its file and its key.
+#[derive(Debug)]
+pub(crate) struct Place {
+    pub(crate) path: CString,
+    /// Who names the files beside it.
+    pub(crate) names: Names,
+    /// Where SQLite has the name of the journal, behind which that of the WAL follows.
+    pub(crate) journal: usize,
+    /// SQLite was told that nothing changes the file.
+    pub(crate) is_immutable: bool,
+    /// The host has it open for writing.
+    pub(crate) is_writable: bool,
+    /// SQLite was compiled to erase what is deleted.
+    pub(crate) erases_by_default: bool,
+    pub(crate) settings: Vec<Setting>,
+}
+
+/// Why a packed database was not opened.
+#[derive(Debug)]
+pub(crate) enum NotOpened {
+    /// The user has to do something first.
+    Refused(String),
+    Failed(Failure),
+}
+
+impl From<Failure> for NotOpened {
+    fn from(failure: Failure) -> NotOpened {
+        NotOpened::Failed(failure)
+    }
+}
+
+impl Place {
+    /// Opens the database, or an empty file as one.
+    pub(crate) fn open(
+        &self,
+        disk: HostFile,
+        key: Option<Arc<Key>>,
+    ) -> Result<PackedFile, NotOpened> {
+        let options = Options {
+            differences: true,
+            key,
+            ..Options::default()
+        };
+        let mut store = Store::open(disk, options).map_err(|error| {
+            let failure = Failure::of_store(&error, While::Reading);
+            Failure::new(
+                failure.code,
+                format!("{}: {error}", self.path.to_string_lossy()),
+            )
+        })?;
+        let place = ((&*self.path, store.disk().peek()), self.names, self.journal);
+        let entry = Entry::new(place.0, place.1, store.uuid(), place.2);
+        // Else the WAL of the file that has the name by now would be taken for this one's.
+        if entry.has_file() && store.disk().has_moved() {
+            return Err(Failure::new(CANTOPEN, REPLACED).into());
+        }
+        // Those beside a new database go with its first commit, as SQLite has it. SQLite looks for none where nothing can
+        // change.
+        let stranger = entry.strangers().next();
+        if let Some(stranger) = stranger.filter(|_| !store.is_new() && !self.is_immutable) {
+            return Err(NotOpened::Refused(beside_in_words(
+                &stranger.to_string_lossy(),
+            )));
+        }
+        store.set_file(entry.file());
+        let mut packed = Packed::new(store);
+        packed.set_wal(Arc::clone(entry.wal_view()));
+        *packed.secure_delete() = SecureDelete::new(self.erases_by_default);
+        for setting in &self.settings {
+            packed.apply(*setting);
+        }
+        // SQLite writes nothing of a file that is said not to change, but the host may have it open for writing.
+        let writable = self.is_writable && !self.is_immutable;
+        let handle = Handle::new(packed, writable.then(Upkeep::default));
+        Ok(PackedFile::new(handle, entry))
+    }
+}
+
+/// Why a packed database is not opened beside the file of this name.
+fn beside_in_words(name: &str) -> String {
+    let suffixes = [("-wal", WAL_SUFFIX), ("-journal", JOURNAL_SUFFIX)];
+    let ours = suffixes.iter().find_map(|(theirs, ours)| {
+        let path = name.strip_suffix(theirs)?;
+        Some(format!("{path}{ours}"))
+    });
+    format!(
+        "{name} is not this packed file's, and a program without Litepack would write it into it: remove it. \
+         (If an early Litepack wrote it, rename it to {}.)",
+        ours.unwrap_or_default()
+    )
+}
