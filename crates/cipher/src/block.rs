@@ -31,6 +31,23 @@ const CHECK: std::ops::Range<usize> = 84..112;
 /// Bytes of the check value: of 32, the first.
 const CHECK_LEN: usize = CHECK.end - CHECK.start;
 
+/// A cipher, as a block names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CipherId {
+    /// AES-256-GCM.
+    Aes256Gcm,
+}
+
+impl CipherId {
+    /// Its usual name.
+    pub fn name(self) -> &'static str {
+        match self {
+            CipherId::Aes256Gcm => "AES-256-GCM",
+        }
+    }
+}
+
 /// The bytes of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyBlock(pub [u8; BLOCK_LEN]);
@@ -101,15 +118,12 @@ impl KeyBlock {
         Ok(KeyBlock(out))
     }
 
-    /// The data key. The caller has checked that the block is as it was written.
+    /// The cipher, and what a guess of a passphrase costs; `None` of a raw key.
     ///
     /// # Errors
-    /// [`Error::WrongKey`]; [`Error::Unsupported`] if it needs another cipher, or costs beyond the limits; when there is no
-    /// memory for them.
-    #[expect(clippy::indexing_slicing, reason = "the ranges are within the block")]
-    pub fn open(&self, key: &Key, identity: &[u8; 16]) -> Result<Zeroizing<[u8; 32]>> {
-        let block = &self.0;
-        let mut fields = block.as_chunks().0.iter().map(|f| u32::from_le_bytes(*f));
+    /// [`Error::Unsupported`] if this version does not know them.
+    pub fn derivation(&self) -> Result<(CipherId, Option<Costs>)> {
+        let mut fields = self.0.as_chunks().0.iter().map(|f| u32::from_le_bytes(*f));
         let mut next = || fields.next().unwrap_or_default();
         let (cipher, derivation) = (next(), next());
         let (memory, passes, lanes) = (next(), next(), next());
@@ -127,6 +141,18 @@ impl KeyBlock {
                 return Err(Error::Unsupported(format!("key derivation {derivation}")));
             }
         };
+        Ok((CipherId::Aes256Gcm, costs))
+    }
+
+    /// The data key. The caller has checked that the block is as it was written.
+    ///
+    /// # Errors
+    /// [`Error::WrongKey`]; [`Error::Unsupported`] if it needs another cipher, or costs beyond the limits; when there is no
+    /// memory for them.
+    #[expect(clippy::indexing_slicing, reason = "the ranges are within the block")]
+    pub fn open(&self, key: &Key, identity: &[u8; 16]) -> Result<Zeroizing<[u8; 32]>> {
+        let block = &self.0;
+        let costs = self.derivation()?.1;
         if let Some(costs) = costs.filter(|costs| !costs.are_sane()) {
             return Err(Error::Unsupported(format!("{costs:?} for a passphrase")));
         }

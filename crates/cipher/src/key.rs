@@ -90,6 +90,11 @@ impl Key {
         })
     }
 
+    /// Whether this is a raw key, and no passphrase.
+    pub fn is_raw(&self) -> bool {
+        self.is_raw
+    }
+
     /// Whether this is the same key.
     pub fn is_same(&self, other: &Key) -> bool {
         self.is_raw == other.is_raw && crate::block::is_equal(&self.bytes, &other.bytes)

@@ -35,7 +35,7 @@ mod session;
 #[cfg(all(test, target_os = "linux"))]
 mod testing;
 
-pub use block::{BLOCK_LEN, KeyBlock};
+pub use block::{BLOCK_LEN, CipherId, KeyBlock};
 pub use error::{Error, Result};
 pub use key::{Costs, Key};
 pub use keys::{Keys, MAC_LEN, new_data_key};

@@ -84,7 +84,7 @@ impl Signer for FileUuid {
 #[derive(Clone, Debug)]
 pub(crate) struct Guard {
     pub(crate) uuid: FileUuid,
-    keys: Option<Arc<Keys>>,
+    pub(crate) keys: Option<Arc<Keys>>,
 }
 
 /// The parent's knowledge of a unit, by which it is told from any other.

@@ -5,8 +5,9 @@
 //! one is overwritten: the former key or the new one opens the file, wherever a crash comes between.
 
 use std::io;
+use std::sync::Arc;
 
-use litepack_cipher::{BLOCK_LEN, Costs, Key, KeyBlock, Keys};
+use litepack_cipher::{BLOCK_LEN, CipherId, Costs, Key, KeyBlock, Keys};
 
 use litepack_io::storage::{ReadAt, Storage};
 
@@ -94,9 +95,18 @@ pub fn is_encrypted(disk: &impl ReadAt) -> Result<bool> {
 /// # Errors
 /// [`Error::WrongKey`], [`Error::NotEncrypted`]; when the file cannot be read, or is no packed file.
 pub fn try_key(disk: &impl ReadAt, key: &Key) -> Result<()> {
+    unlock(disk, key).map(|_| ())
+}
+
+/// The keys of an encrypted file, by the user's. `None` if it is still empty. Whether more of it can be read is another
+/// question.
+///
+/// # Errors
+/// As [`try_key`].
+pub fn unlock(disk: &impl ReadAt, key: &Key) -> Result<Option<Arc<Keys>>> {
     match read_header(disk)? {
-        Some(header) => guard(disk, &header, Some(key)).map(|_| ()),
-        None => Ok(()),
+        Some(header) => Ok(guard(disk, &header, Some(key))?.keys),
+        None => Ok(None),
     }
 }
 
@@ -149,6 +159,11 @@ impl Places {
             };
         }
         Err(self.failed(found))
+    }
+
+    /// The cipher and the costs that the newer block names.
+    pub(crate) fn derivation(&mut self) -> Result<(CipherId, Option<Costs>)> {
+        self.open(KeyBlock::derivation)
     }
 
     /// The place that the file cannot do without while its key is changed: of two blocks that differ, as a crash leaves

@@ -4,3 +4,4 @@ pub(crate) mod check;
 mod count;
 pub(crate) mod info;
 pub(crate) mod walk;
+pub(crate) mod without_key;
