@@ -226,7 +226,7 @@ pub fn advise(
         refuse!("a sample is between {least} and {most} MiB");
     }
     register()?;
-    let origin = Origin::open(shown)?;
+    let origin = Origin::open(shown, job.key())?;
     let page = Target::of(options, &origin)?;
     let report = listening(&origin, shown, options, None, job)?;
     page.write(&report, &origin, job)?;
@@ -245,7 +245,7 @@ pub fn advise_packed(
 ) -> Result<Report> {
     let shown = file.as_ref();
     register()?;
-    let origin = Origin::open(shown)?;
+    let origin = Origin::open(shown, job.key())?;
     let page = Target::of(options, &origin)?;
     let mut report = listening(&origin, shown, options, Some(info), job)?;
     report.measure(info);
@@ -337,7 +337,7 @@ fn report(
 ) -> Result<Report> {
     let sample = options.sample_bytes;
     let step = job.step("reading", Unit::Tasks, None);
-    let mut pages = Pages::open(origin.file(), origin.kind(), origin.path(), shown)?;
+    let mut pages = Pages::open(origin.opened())?;
     let time = Time::new(pages.size, options.seconds);
     job.check()?;
 

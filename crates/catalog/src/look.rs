@@ -128,8 +128,13 @@ impl<'a> Looker<'a> {
             identity::wait_until_distinct(path);
             let before = which()?;
             *identity = Some(before.clone());
-            let origin = Origin::open(path)?;
-            let mut connection = connect(&origin.uri()).map_err(|error| origin.explain(error))?;
+            let origin = Origin::open(path, None).map_err(|error| match error {
+                Error::Encrypted { .. } => Error::Refused(
+                    "it is encrypted, and a catalog is not: it would have values of it".into(),
+                ),
+                error => error,
+            })?;
+            let mut connection = origin.connect().map_err(|error| origin.explain(error))?;
             let format = match origin.kind() {
                 FileKind::Packed => "packed",
                 FileKind::Zstd => "archive",

@@ -51,6 +51,24 @@ pub enum Error {
         /// This in words, with what to do.
         why: String,
     },
+    /// The file is encrypted, and there is no key.
+    #[error("{} is encrypted, and there is no key", path.display())]
+    Encrypted {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file is encrypted with another key.
+    #[error("wrong key for {}", path.display())]
+    WrongKey {
+        /// The file.
+        path: PathBuf,
+    },
+    /// There is a key, and the file is not encrypted.
+    #[error("{} is not encrypted: leave out the key", path.display())]
+    NotEncrypted {
+        /// The file.
+        path: PathBuf,
+    },
     /// A plain database is shorter than its header says.
     #[error("{} is truncated: {missing} bytes are missing", path.display())]
     Truncated {

@@ -1,14 +1,16 @@
-//! Progress reports of long calls, and how to stop them.
+//! Progress reports of long calls, how to stop them, and the key of what they are about.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use litepack_cipher::Key;
 use rusqlite::{Connection, InterruptHandle};
 
 use crate::{Error, Result};
 
-/// The progress reports of a long call, and what stops it. [`Job::default`] has neither.
+/// The progress reports of a long call, what stops it, and the key if its file is encrypted. [`Job::default`] has none
+/// of these.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -32,6 +34,7 @@ pub struct Job<'a> {
     progress: Option<&'a (dyn Fn(Progress<'_>) + Sync)>,
     warning: Option<&'a (dyn Fn(&str) + Sync)>,
     stop: Stop,
+    key: Option<Arc<Key>>,
 }
 
 /// A progress report. A call goes through steps one after the other.
@@ -95,11 +98,26 @@ impl<'a> Job<'a> {
         self
     }
 
+    /// Opens the packed file that the call is about with this key, which is an error if the file is not encrypted. A call
+    /// that makes a packed file encrypts it.
+    #[must_use]
+    pub fn with_key(mut self, key: &Arc<Key>) -> Job<'a> {
+        self.key = Some(Arc::clone(key));
+        self
+    }
+
+    /// The key of [`Job::with_key`].
+    #[doc(hidden)]
+    pub fn key(&self) -> Option<&Arc<Key>> {
+        self.key.as_ref()
+    }
+
     /// The same job without reports, for a part of the work.
     #[doc(hidden)]
     pub fn silent(&self) -> Job<'static> {
         Job {
             stop: self.stop.clone(),
+            key: self.key.clone(),
             ..Job::default()
         }
     }

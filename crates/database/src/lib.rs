@@ -34,7 +34,7 @@ pub use error::{Error, Result};
 #[cfg(feature = "rusqlite")]
 pub use {
     job::{Job, Progress, Stop, Unit},
-    open::{open, open_with_flags},
+    open::{open, open_with_flags, open_with_key},
 };
 
 pub use names::printable::{harmless, harmless_json, harmless_line, printable, printable_path};

@@ -34,7 +34,7 @@ use litepack_database::files::patterns::expand;
 use litepack_database::files::replacement::Replacement;
 use litepack_database::job::{Step, Unit};
 use litepack_database::{Error, Job, Result};
-use rusqlite::Connection;
+use rusqlite::{Connection, OpenFlags};
 use serde::Serialize;
 
 use self::format::Format;
@@ -203,6 +203,11 @@ pub fn ingest(
     }
 }
 
+/// Opens the database, which is encrypted if there is a key.
+fn open_file(database: &Path, job: &Job<'_>) -> Result<Connection> {
+    litepack_database::open_with_key(database, OpenFlags::default(), job.key())
+}
+
 /// A database that is written, and what is known while it is.
 struct Session<'a> {
     connection: Connection,
@@ -261,7 +266,7 @@ impl<'a> Session<'a> {
         options.check()?;
         if database.exists() {
             return Session::new(
-                litepack_database::open(database)?,
+                open_file(database, job)?,
                 Kind::File,
                 database,
                 options,
@@ -331,7 +336,7 @@ impl<'a> Session<'a> {
         if self.kind != Kind::Draft {
             return Ok(());
         }
-        let connection = litepack_database::open(self.database)?;
+        let connection = open_file(self.database, self.job)?;
         let real = Session::new(
             connection,
             Kind::File,

@@ -10,7 +10,7 @@ use litepack_database::files::{leftovers, not_applied};
 use litepack_store::{Error as StoreError, Store, WAL_SUFFIX};
 use serde::Serialize;
 
-use crate::{Job, Result, register};
+use crate::{Error, Job, Result, register};
 
 /// The result of [`check`].
 #[derive(Clone, Debug, Default, Serialize)]
@@ -95,6 +95,19 @@ pub fn check(file: impl AsRef<Path>, job: &Job<'_>) -> Result<CheckReport> {
     register()?;
     let mut source = Source::open(file, false)?;
     source.expect_packed()?;
+    let unlocked = source.unlock(job.key());
+    if let Err(Error::Store {
+        source: StoreError::Damaged(damage),
+        ..
+    }) = unlocked
+    {
+        // Nor can anything be read without the places of the key.
+        return Ok(CheckReport {
+            damage: vec![damage.into()],
+            ..CheckReport::default()
+        });
+    }
+    unlocked?;
     source.hold_for_report(job)?;
     leftovers::tell(source.path(), job);
     not_applied::tell(source.path(), source.file(), job);
@@ -121,7 +134,7 @@ pub fn check(file: impl AsRef<Path>, job: &Job<'_>) -> Result<CheckReport> {
 }
 
 fn report(source: &Source, job: &Job<'_>) -> litepack_store::Result<litepack_store::CheckReport> {
-    let mut store = Store::open(source.file(), reader::options())?;
+    let mut store = Store::open(source.file(), reader::options(source.unlocked()))?;
     store.refresh()?;
     // An error here comes again from the check, which reports it.
     let info = store.info().unwrap_or_default();

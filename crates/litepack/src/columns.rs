@@ -88,8 +88,8 @@ fn name(table: &str, column: &str) -> String {
     format!("{table}.{column}")
 }
 
-fn open(database: &Path, name: &str) -> Result<Database> {
-    Database::open(database, &Job::default()).with_context(|| format!("column {name}"))
+fn open(database: &Path, name: &str, job: &Job<'_>) -> Result<Database> {
+    Database::open(database, job).with_context(|| format!("column {name}"))
 }
 
 /// Enables compression of a column: its table becomes a view, which has limits. [`maintain`] then compresses the rows.
@@ -101,17 +101,18 @@ fn open(database: &Path, name: &str) -> Result<Database> {
 /// # rusqlite::Connection::open(&app)?.execute_batch("create table events(id integer primary key, data text)")?;
 /// use litepack::{Job, Limits, columns};
 ///
-/// columns::enable(&app, &columns::Column::new("events", "data"))?;
-/// columns::maintain(&app, &Limits::default(), false, &Job::default())?;
-/// assert_eq!(columns::status(&app)?[0].column, "data");
-/// columns::disable(&app, "events", "data")?;
+/// let job = Job::default();
+/// columns::enable(&app, &columns::Column::new("events", "data"), &job)?;
+/// columns::maintain(&app, &Limits::default(), false, &job)?;
+/// assert_eq!(columns::status(&app, &job)?[0].column, "data");
+/// columns::disable(&app, "events", "data", &job)?;
 /// # Ok(()) }
 /// ```
 ///
 /// # Errors
 /// If the database is in use, or the table cannot be enabled.
-pub fn enable(database: impl AsRef<Path>, column: &Column) -> Result<()> {
-    let database = open(database.as_ref(), &column.name())?;
+pub fn enable(database: impl AsRef<Path>, column: &Column, job: &Job<'_>) -> Result<()> {
+    let database = open(database.as_ref(), &column.name(), job)?;
     let config = column.config().to_string();
     database.value::<String>("select zstd_enable_transparent(?1)", [config])?;
     Ok(())
@@ -121,8 +122,8 @@ pub fn enable(database: impl AsRef<Path>, column: &Column) -> Result<()> {
 ///
 /// # Errors
 /// If the database is in use, or the column is not compressed.
-pub fn disable(database: impl AsRef<Path>, table: &str, column: &str) -> Result<()> {
-    let database = open(database.as_ref(), &name(table, column))?;
+pub fn disable(database: impl AsRef<Path>, table: &str, column: &str, job: &Job<'_>) -> Result<()> {
+    let database = open(database.as_ref(), &name(table, column), job)?;
     let sql = "select litepack_disable_transparent(?1, ?2)";
     database.value::<SqlValue>(sql, [table, column])?;
     Ok(())
@@ -263,8 +264,8 @@ pub struct Dictionary {
 ///
 /// # Errors
 /// If the database cannot be read.
-pub fn status(database: impl AsRef<Path>) -> Result<Vec<Status>> {
-    let database = Database::open(database.as_ref(), &Job::default())?;
+pub fn status(database: impl AsRef<Path>, job: &Job<'_>) -> Result<Vec<Status>> {
+    let database = Database::open(database.as_ref(), job)?;
     let json: String = database.value("select litepack_columns()", [])?;
     serde_json::from_str(&json).map_err(|error| {
         Error::Refused(format!("unexpected answer of litepack_columns(): {error}"))

@@ -25,8 +25,9 @@ pub(crate) struct Database {
 impl Database {
     /// Opens a plain or packed database, whose pages make trees.
     pub(crate) fn open(shown: &Path, job: &Job<'_>) -> Result<Database> {
-        let source = Source::open(shown, true)?;
+        let mut source = Source::open(shown, true)?;
         source.expect_database()?;
+        source.unlock(job.key())?;
         let database = Database::of(source, job)?;
         database.expect_trees(job)?;
         Ok(database)
@@ -34,8 +35,9 @@ impl Database {
 
     /// Opens a packed database.
     pub(crate) fn open_packed(shown: &Path, job: &Job<'_>) -> Result<Database> {
-        let source = Source::open(shown, true)?;
+        let mut source = Source::open(shown, true)?;
         source.expect_packed()?;
+        source.unlock(job.key())?;
         Database::of(source, job)
     }
 
@@ -57,8 +59,7 @@ impl Database {
     fn expect_trees(&self, job: &Job<'_>) -> Result<()> {
         // No other connection writes meanwhile.
         self.run("begin; pragma main.schema_version")?;
-        let (file, kind) = (self.source.file(), self.source.kind());
-        let found = expect_trees(file, kind, self.source.path(), &self.shown, job, None);
+        let found = expect_trees(self.source.opened(), job, None);
         self.run("rollback")?;
         found
     }
@@ -120,8 +121,13 @@ impl Database {
 
     /// The number of the newest commit of a packed file.
     pub(crate) fn commit(&self) -> Result<u64> {
-        let store = reader::open(self.source.file(), &reader::options());
+        let store = reader::open(self.source.file(), &reader::options(self.source.unlocked()));
         Ok(store.with_context(|| cannot_read(&self.shown))?.seq())
+    }
+
+    /// The file.
+    pub(crate) fn source(&self) -> &Source {
+        &self.source
     }
 
     /// The length of the file.

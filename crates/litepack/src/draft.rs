@@ -22,7 +22,14 @@ const CANNOT: &str = "cannot write a temporary file";
 pub fn packed(plain: &Path, target: &Path, options: &PackOptions, job: &Job<'_>) -> Result<()> {
     let source = Source::open(plain, false)?;
     let file = create(target)?;
-    pack::fill(&source, (&file, target), options.effort()?, &job.silent())
+    let content = DatabaseBytes::of(&source)?;
+    pack::fill(
+        content,
+        (&file, target),
+        options.effort()?,
+        None,
+        &job.silent(),
+    )
 }
 
 /// Archives a plain database that nothing changes meanwhile.

@@ -1,17 +1,21 @@
 //! The sizes of a packed file and of its tables and indexes.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use litepack_btree::TreeKind;
+use litepack_cipher::Key;
 use litepack_codec::Codec;
 use litepack_database::bytes::header;
 use litepack_database::bytes::reader;
+use litepack_database::bytes::unlocked::{self, Unlocked};
 use litepack_database::error::{Context, cannot_read};
 use litepack_database::files::not_applied;
 use litepack_database::files::source::{Source, open_file};
 use litepack_engine::FileKind;
 use litepack_engine::content::{Content, Other, Share};
 use litepack_engine::report::info_json;
+use litepack_store::WithoutKey;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
 
@@ -51,11 +55,48 @@ pub fn info(file: impl AsRef<Path>, job: &Job<'_>) -> Result<Info> {
     register()?;
     let mut source = Source::open(file, false)?;
     source.expect_packed()?;
+    source.unlock(job.key())?;
     source.hold_for_report(job)?;
     not_applied::tell(source.path(), source.file(), job);
     let report = job.listening(|| report(&source, job));
     job.check()?;
     report.with_context(|| cannot_read(file))
+}
+
+/// Whether a file is an encrypted packed file.
+///
+/// # Errors
+/// If it cannot be read, or is neither a file nor a link to one.
+pub fn is_encrypted(file: impl AsRef<Path>) -> Result<bool> {
+    let shown = file.as_ref();
+    let (file, _) = open_file(shown, false)?;
+    let kind = header::kind(&file).with_context(|| cannot_read(shown))?;
+    // Whoever reads a header that is damaged says so.
+    Ok(unlocked::is_encrypted(&file, kind).unwrap_or(false))
+}
+
+/// Tries a key on a packed file, or one that is still empty.
+///
+/// # Errors
+/// [`crate::Error::WrongKey`], [`crate::Error::NotEncrypted`], or if the file cannot be read.
+pub fn try_key(file: impl AsRef<Path>, key: &Arc<Key>) -> Result<()> {
+    let shown = file.as_ref();
+    let (file, _) = open_file(shown, false)?;
+    match header::kind(&file).with_context(|| cannot_read(shown))? {
+        FileKind::Empty => Ok(()),
+        kind => Unlocked::of(&file, kind, Some(key), shown).map(|_| ()),
+    }
+}
+
+/// What an encrypted file shows without its key. Nothing vouches for any of it.
+///
+/// # Errors
+/// If the file is not an encrypted packed file, or cannot be read.
+pub fn without_key(file: impl AsRef<Path>) -> Result<WithoutKey> {
+    let shown = file.as_ref();
+    let (file, _) = open_file(shown, false)?;
+    let found = litepack_store::without_key(&*file);
+    found.with_context(|| cannot_read(shown))
 }
 
 /// The kind of a file, by its first bytes.
@@ -69,7 +110,7 @@ pub fn file_kind(file: impl AsRef<Path>) -> Result<FileKind> {
 }
 
 fn report(source: &Source, job: &Job<'_>) -> litepack_store::Result<Info> {
-    let mut store = reader::open(source.file(), &reader::options())?;
+    let mut store = reader::open(source.file(), &reader::options(source.unlocked()))?;
     let mut retries = RETRIES;
     loop {
         let info = store.info()?;

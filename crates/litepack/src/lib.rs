@@ -48,6 +48,8 @@ mod limits;
 mod maintain;
 #[cfg(feature = "rusqlite")]
 mod pack;
+#[cfg(feature = "rusqlite")]
+mod rekey;
 #[cfg(feature = "remote")]
 mod remote;
 #[cfg(feature = "rusqlite")]
@@ -64,14 +66,16 @@ pub mod content {
 #[cfg(feature = "rusqlite")]
 pub use {
     check::{CheckReport, Damage, check},
-    info::{Info, file_kind, info},
+    info::{Info, file_kind, info, is_encrypted, try_key, without_key},
     limits::Limits,
+    litepack_cipher::{Error as KeyError, Key},
     litepack_codec::{LEVELS, Level},
-    litepack_database::{Job, Progress, Stop, Unit, open, open_with_flags},
+    litepack_database::{Job, Progress, Stop, Unit, open, open_with_flags, open_with_key},
     litepack_database::{harmless, harmless_json, harmless_line, printable, printable_path},
-    litepack_store::{DEFAULT_LEVEL, Info as FileInfo},
+    litepack_store::{DEFAULT_LEVEL, Info as FileInfo, WithoutKey},
     maintain::{MaintainOptions, Maintained, maintain},
     pack::{DICTIONARY_SIZES, PACK_LEVEL, PackOptions, Sizes, pack, pack_in_place},
+    rekey::{RekeyOptions, rekey},
     unpack::{UnpackOptions, unpack, unpack_in_place},
 };
 

@@ -6,16 +6,21 @@
 use std::fs::File;
 use std::ops::RangeInclusive;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
+use litepack_btree::{HEADER_LEN, page_size};
+use litepack_cipher::Key;
 use litepack_codec::{DictId, LEVELS, Level};
 use litepack_database::bytes::reader::{self, CHUNK};
 use litepack_database::bytes::snapshot::Bytes;
+use litepack_database::bytes::unlocked::Unlocked;
 use litepack_database::error::{Context, cannot_read, cannot_write, refuse};
+use litepack_database::files::content::DatabaseBytes;
 use litepack_database::files::object;
 use litepack_database::files::replacement::Replacement;
 use litepack_database::files::source::Source;
 use litepack_database::job::Unit;
+use litepack_engine::FileKind;
 use litepack_engine::plan::{self, Effort, Plan};
 use litepack_engine::references::{Estimate, Groups, References};
 use litepack_io::interrupt::Halt;
@@ -206,10 +211,15 @@ fn fill_and_compare(
         job.warn(&warning);
     }
     let packed = (target.file(), target.name());
-    fill(source, packed, effort, job)?;
+    fill(DatabaseBytes::of(source)?, packed, effort, job.key(), job)?;
     let (file, name) = packed;
+    let unlocked = Unlocked::of(file, FileKind::Packed, job.key(), name)?;
+    let packed = Bytes {
+        unlocked: unlocked.as_ref(),
+        ..file.into()
+    };
     let plain = (bytes, source.shown());
-    reader::compare((file.into(), name), plain, job)?;
+    reader::compare((packed, name), plain, job)?;
     job.check()?;
     Ok(Sizes {
         before: len,
@@ -217,34 +227,40 @@ fn fill_and_compare(
     })
 }
 
-/// Writes a database that is held into an empty file, which has or gets a name, as one commit.
+/// Writes a database that is held into an empty file, which has or gets a name, as one commit. With a key the file is
+/// encrypted.
 pub(crate) fn fill(
-    source: &Source,
+    content: DatabaseBytes<'_>,
     (packed, name): (&File, &Path),
     effort: Effort,
+    key: Option<&Arc<Key>>,
     job: &Job<'_>,
 ) -> Result<()> {
-    let filled = job.listening(|| fill_listening(source, (packed, name), effort, job));
+    let filled = job.listening(|| fill_listening(content, (packed, name), effort, key, job));
     // An interrupt of the layers below is an error of theirs.
     job.check()?;
     filled
 }
 
 fn fill_listening(
-    source: &Source,
+    content: DatabaseBytes<'_>,
     (packed, name): (&File, &Path),
     effort: Effort,
+    key: Option<&Arc<Key>>,
     job: &Job<'_>,
 ) -> Result<()> {
-    let bytes = source.bytes();
-    let cannot_read = || cannot_read(source.shown());
-    let size = ReadAt::len(&bytes).with_context(cannot_read)?;
+    let size = content.size();
     let options = Options {
         level: effort.level,
         columnar: effort.columnar,
-        ..reader::options()
+        key: key.cloned(),
+        ..reader::options(None)
     };
-    let unit = source.page_size().map_or(4096, |size| size.max(4096)) as usize;
+    let mut plain = Plain(content);
+    let mut head = [0; HEADER_LEN];
+    let found = plain.0.read_at(&mut head, 0)?;
+    let page_size = page_size(&head[..found]);
+    let unit = page_size.map_or(4096, |size| size.max(4096)) as usize;
     let cannot = || cannot_write(name);
     let mut store = Store::open(packed, options).with_context(cannot)?;
     if size == 0 {
@@ -252,7 +268,6 @@ fn fill_listening(
         store.write(0, &vec![0; unit]).with_context(cannot)?;
         store.truncate(0).with_context(cannot)?;
     }
-    let mut plain = Plain(bytes);
     let plan = choose(size, unit as u32, effort, &mut plain, job);
     job.check()?;
     let plan = plan
@@ -302,13 +317,7 @@ fn fill_listening(
     while offset < size {
         job.check()?;
         let wanted = CHUNK.min(size - offset) as usize;
-        let n = bytes.read_at(&mut buf[..wanted], offset);
-        if n.with_context(cannot_read)? != wanted {
-            refuse!(
-                "{} became shorter while it was read",
-                source.shown().display()
-            );
-        }
+        plain.0.read_at(&mut buf[..wanted], offset)?;
         let (first, pages) = (DataUnit::holding(offset, unit as u32), &buf[..wanted]);
         if let Some(references) = &mut references {
             let written = references.write(&mut store, &mut plain, (first, pages), &number);
@@ -379,12 +388,12 @@ fn costs(size: u64, tried: u64, effort: Effort) -> [(&'static str, f64); 4] {
     ]
 }
 
-/// The plain database, to plan dictionaries for.
-struct Plain<'a>(Bytes<'a>);
+/// The database, to plan dictionaries for.
+struct Plain<'a>(DatabaseBytes<'a>);
 
 impl plan::Source for Plain<'_> {
     fn read(&mut self, offset: u64, buf: &mut [u8]) -> bool {
-        ReadAt::read_at(&self.0, buf, offset).is_ok_and(|n| n == buf.len())
+        self.0.read_at(buf, offset).is_ok_and(|n| n == buf.len())
     }
 
     fn dictionary_of(&mut self, _: DataUnit) -> DictId {

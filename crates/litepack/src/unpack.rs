@@ -42,7 +42,7 @@ pub fn unpack(
     options: &UnpackOptions,
     job: &Job<'_>,
 ) -> Result<Sizes> {
-    let mut source = open(source.as_ref(), false)?;
+    let mut source = open(source.as_ref(), false, job)?;
     let target = Replacement::of(target.as_ref(), source.path(), options.replace, job)?;
     source.hold(job)?;
     let before = source.metadata()?;
@@ -59,7 +59,7 @@ pub fn unpack(
 /// # Errors
 /// As [`unpack`].
 pub fn unpack_in_place(file: impl AsRef<Path>, job: &Job<'_>) -> Result<Sizes> {
-    let mut source = open(file.as_ref(), true)?;
+    let mut source = open(file.as_ref(), true, job)?;
     source.hold_alone(job)?;
     let target = Replacement::in_place(source.path())?;
     let before = source.metadata()?;
@@ -70,12 +70,14 @@ pub fn unpack_in_place(file: impl AsRef<Path>, job: &Job<'_>) -> Result<Sizes> {
     Ok(Sizes { before: len, after })
 }
 
-fn open(shown: &Path, writable: bool) -> Result<Source> {
+fn open(shown: &Path, writable: bool, job: &Job<'_>) -> Result<Source> {
     register()?;
-    let source = Source::open(shown, writable)?;
+    let mut source = Source::open(shown, writable)?;
     source.expect_packed()?;
+    source.unlock(job.key())?;
     // Says more about a file that cannot be opened than SQLite would.
-    reader::open(source.file(), &reader::options()).with_context(|| cannot_read(shown))?;
+    let options = reader::options(source.unlocked());
+    reader::open(source.file(), &options).with_context(|| cannot_read(shown))?;
     Ok(source)
 }
 

@@ -134,10 +134,15 @@ fn reports_are_what_sql_says() {
     }
     assert_eq!(all["trees"][0]["name"], "event");
 
-    columns::enable(&plain, &columns::Column::new("event", "data")).unwrap();
+    columns::enable(
+        &plain,
+        &columns::Column::new("event", "data"),
+        &Job::default(),
+    )
+    .unwrap();
     let done = columns::maintain(&plain, &litepack::Limits::default(), true, &job).unwrap();
     assert_eq!((done.compressed, done.left, done.more), (20_000, 0, false));
-    let status = columns::status(&plain).unwrap();
+    let status = columns::status(&plain, &Job::default()).unwrap();
     assert_eq!(status[0].rows_compressed, 20_000);
     assert_eq!(status[0].dictionaries[0].rows, 20_000);
     let db = litepack::open(&plain).unwrap();
@@ -147,8 +152,9 @@ fn reports_are_what_sql_says() {
     let sql: serde_json::Value = serde_json::from_str(&sql).unwrap();
     assert_eq!(serde_json::to_value(&status).unwrap(), sql);
     drop(db);
-    columns::disable(&plain, "event", "data").unwrap();
-    assert!(columns::status(&plain).unwrap().is_empty());
+    columns::disable(&plain, "event", "data", &Job::default()).unwrap();
+    let left = columns::status(&plain, &Job::default()).unwrap();
+    assert!(left.is_empty());
 }
 
 #[test]

@@ -83,7 +83,13 @@ impl Default for TuneOptions {
 pub fn tune(database: impl AsRef<Path>, options: &TuneOptions, job: &Job<'_>) -> Result<Report> {
     register()?;
     let database = database.as_ref();
-    let origin = Origin::open(database)?;
+    let origin = Origin::open(database, None).map_err(|error| match error {
+        litepack::Error::Encrypted { path } => litepack::Error::Refused(format!(
+            "{} is encrypted, and the copies that are measured are not; give a copy that is not encrypted",
+            path.display()
+        )),
+        error => error,
+    })?;
     origin.expect_trees(job)?;
     let chart = match &options.chart {
         Some(file) => Some(Replacement::of(file, origin.path(), options.replace, job)?),

@@ -320,7 +320,7 @@ mod tests {
         drop(db);
         let job = Job::default();
         let step = job.bytes("sampling", 0);
-        let origin = Origin::open(&whole).unwrap();
+        let origin = Origin::open(&whole, None).unwrap();
         let used = origin.facts(&job).unwrap().used;
         let left_out = copy(&origin, used / 5, &part, &job, &step).unwrap();
         assert_eq!(left_out, [] as [String; 0]);

@@ -54,7 +54,8 @@ fn expect_predicted(db: &Db, wanted: &[(&str, &str)], best: bool, sample_mb: u64
         return;
     }
     for (table, column) in chosen {
-        columns::enable(&db.path, &columns::Column::new(table, column)).unwrap();
+        let column = columns::Column::new(table, column);
+        columns::enable(&db.path, &column, &Job::default()).unwrap();
     }
     columns::maintain(&db.path, &Limits::default(), true, &job).unwrap();
     close("columns", len(&db.path));

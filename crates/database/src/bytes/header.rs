@@ -9,6 +9,7 @@ use litepack_io::storage::ReadAt;
 use litepack_store::HEAD_LEN;
 
 use crate::bytes::reader;
+use crate::bytes::unlocked::Unlocked;
 use crate::error::{Context, cannot_read};
 use crate::{Error, Result};
 
@@ -43,11 +44,17 @@ pub fn expect_whole(file: &impl ReadAt, kind: FileKind, name: &Path) -> Result<(
 }
 
 /// Whether the header of the database asks for WAL mode. In an archive that means nothing.
-pub fn is_wal(file: &File, kind: FileKind) -> litepack_store::Result<bool> {
+pub fn is_wal(
+    file: &File,
+    kind: FileKind,
+    unlocked: Option<&Unlocked>,
+) -> litepack_store::Result<bool> {
     let mut version = [0; 20];
     let found = match kind {
         FileKind::Plain => file.read_at(&mut version, 0)?,
-        FileKind::Packed => reader::open(file, &reader::options())?.read(0, &mut version)?,
+        FileKind::Packed => {
+            reader::open(file, &reader::options(unlocked))?.read(0, &mut version)?
+        }
         _ => 0,
     };
     Ok(found == version.len() && version[18..] == [2, 2])

@@ -4,7 +4,7 @@
 //! header.rs      what a file is by its first bytes      snapshot.rs    a WAL beside which others go on
 //! pages.rs       pages, while others may write          wal.rs         frames of a WAL
 //! reader.rs      a packed file, on all cores            free_pages.rs  free pages, read as zeros
-//! archive.rs     an archive, from beginning to end
+//! archive.rs     an archive, from beginning to end      unlocked.rs    the key of an encrypted file
 //! ```
 
 pub mod archive;
@@ -13,4 +13,5 @@ pub mod header;
 pub mod pages;
 pub mod reader;
 pub mod snapshot;
+pub mod unlocked;
 pub mod wal;

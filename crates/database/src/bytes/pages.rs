@@ -21,6 +21,7 @@ use litepack_store::{Store, Unit};
 use crate::Result;
 use crate::bytes::archive;
 use crate::bytes::reader;
+use crate::bytes::unlocked::Unlocked;
 use crate::bytes::wal::{self, WalFile};
 use crate::error::{Context, cannot_read, refuse};
 use crate::names::{Suffixes, with_suffix};
@@ -51,14 +52,29 @@ enum MainFile<'a> {
     Archive(Box<Archive<&'a File>>),
 }
 
+/// A file that is open.
+#[derive(Clone, Copy)]
+pub struct OpenFile<'a> {
+    /// The file.
+    pub file: &'a File,
+    /// Its kind.
+    pub kind: FileKind,
+    /// What opens it, if it is encrypted.
+    pub unlocked: Option<&'a Unlocked>,
+    /// Its name, absolute and without links.
+    pub path: &'a Path,
+    /// Its name as the user gave it.
+    pub shown: &'a Path,
+}
+
 impl<'a> Pages<'a> {
-    /// Those of an open file of this kind.
+    /// Those of an open file.
     ///
     /// # Errors
     /// If it cannot be read, or its first page is that of no database.
-    pub fn open(file: &'a File, kind: FileKind, path: &Path, shown: &Path) -> Result<Self> {
-        let name = shown.display();
-        match Pages::of_some(file, kind, path, shown)? {
+    pub fn open(of: OpenFile<'a>) -> Result<Self> {
+        let name = of.shown.display();
+        match Pages::of_some(of)? {
             Some(pages) => Ok(pages),
             None => refuse!("{name} is not a SQLite database, or an encrypted one"),
         }
@@ -68,16 +84,15 @@ impl<'a> Pages<'a> {
     ///
     /// # Errors
     /// As [`Pages::open`].
-    pub fn of_some(
-        file: &'a File,
-        kind: FileKind,
-        path: &Path,
-        shown: &Path,
-    ) -> Result<Option<Self>> {
+    pub fn of_some(of: OpenFile<'a>) -> Result<Option<Self>> {
+        let OpenFile {
+            file, kind, shown, ..
+        } = of;
         let cannot = || cannot_read(shown);
         let (medium, len) = match kind {
             FileKind::Packed => {
-                let store = reader::open(file, &reader::options()).with_context(cannot)?;
+                let store =
+                    reader::open(file, &reader::options(of.unlocked)).with_context(cannot)?;
                 let size = store.size();
                 (MainFile::Packed(Box::new(store)), size)
             }
@@ -93,7 +108,7 @@ impl<'a> Pages<'a> {
         };
         // An archive is read as it is, whatever lies beside it.
         let wal = (kind != FileKind::Zstd)
-            .then(|| Wal::open(path, file, kind))
+            .then(|| Wal::open(of.path, file, kind))
             .flatten();
         let size = wal.as_ref().map_or(len, |wal| wal.size);
         if size == 0 {
@@ -261,7 +276,14 @@ mod tests {
     fn opened(path: &Path, test: impl FnOnce(Pages<'_>)) {
         let (file, real) = open_file(path, false).unwrap();
         let kind = crate::bytes::header::kind(&file).unwrap();
-        test(Pages::open(&file, kind, &real, path).unwrap());
+        let of = OpenFile {
+            file: &file,
+            kind,
+            unlocked: None,
+            path: &real,
+            shown: path,
+        };
+        test(Pages::open(of).unwrap());
     }
 
     /// Pages that are only in the WAL count, up to the last commit, in plain and in packed files.

@@ -12,6 +12,7 @@ use litepack_io::storage::ReadAt;
 use litepack_store::{Cache, FileId, Options, Store};
 
 use crate::bytes::snapshot::{Bytes, Frames};
+use crate::bytes::unlocked::Unlocked;
 use crate::error::{Context, cannot_read, refuse};
 use crate::job::Step;
 use crate::{Error, Job, Result};
@@ -32,8 +33,9 @@ pub fn threads() -> usize {
 }
 
 /// Options for a file that is read or written once, from beginning to end.
-pub fn options() -> Options {
+pub fn options(unlocked: Option<&Unlocked>) -> Options {
     Options {
+        key: unlocked.map(|unlocked| Arc::clone(unlocked.key())),
         threads: threads(),
         cache: Arc::new(Cache::new(CACHE_BYTES)),
         file: FileId::unique(),
@@ -81,7 +83,7 @@ pub fn read(
 pub fn size(packed: Bytes<'_>) -> litepack_store::Result<u64> {
     match packed.frames {
         Some(frames) => Ok(frames.size()),
-        None => Ok(open(packed.file, &options())?.size()),
+        None => Ok(open(packed.file, &options(packed.unlocked))?.size()),
     }
 }
 
@@ -94,7 +96,7 @@ pub fn read_all(
     step: &Step<'_>,
     each: impl Fn(u64, &[u8]) -> Result<()> + Sync,
 ) -> Result<()> {
-    let options = options();
+    let options = options(packed.unlocked);
     let cannot = || cannot_read(name);
     let size = size(packed).with_context(cannot)?;
     let (next, failed) = (AtomicU64::new(0), AtomicBool::new(false));
@@ -122,12 +124,23 @@ pub fn read_all(
 
 /// Makes sure that `packed` holds exactly the bytes of `plain`. Both come with their names.
 pub fn compare(
-    (packed, packed_name): (Bytes<'_>, &Path),
+    packed: (Bytes<'_>, &Path),
     (plain, plain_name): (Bytes<'_>, &Path),
     job: &Job<'_>,
 ) -> Result<()> {
     let cannot = || cannot_read(plain_name);
     let len = ReadAt::len(&plain).with_context(cannot)?;
+    let read = |offset, buf: &mut [u8]| plain.read_at(buf, offset).with_context(cannot);
+    compare_with(packed, len, &read, job)
+}
+
+/// Makes sure that `packed` holds exactly the `len` bytes of a database, with which `read` fills a buffer from an offset.
+pub fn compare_with(
+    (packed, packed_name): (Bytes<'_>, &Path),
+    len: u64,
+    read: &(impl Fn(u64, &mut [u8]) -> Result<usize> + Sync),
+    job: &Job<'_>,
+) -> Result<()> {
     let size = size(packed).with_context(|| cannot_read(packed_name))?;
     if len != size {
         let why = format!("{size} bytes are packed, the database has {len}");
@@ -136,7 +149,7 @@ pub fn compare(
     let step = job.bytes("verifying", len);
     read_all(packed, packed_name, job, &step, |offset, bytes| {
         let mut other = vec![0; bytes.len()];
-        let n = plain.read_at(&mut other, offset).with_context(cannot)?;
+        let n = read(offset, &mut other)?;
         if n != bytes.len() || bytes != other {
             let why = format!("the files differ near byte {offset}");
             return Err(Error::Mismatch(why));

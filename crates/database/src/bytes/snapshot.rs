@@ -16,6 +16,7 @@ use litepack_engine::FileKind;
 use litepack_io::storage::ReadAt;
 
 use crate::bytes::free_pages::FreePages;
+use crate::bytes::unlocked::Unlocked;
 use crate::bytes::wal::WalFile;
 use crate::error::{Context, cannot_read, refuse};
 use crate::{Job, Result};
@@ -178,6 +179,8 @@ pub struct Bytes<'a> {
     pub frames: Option<&'a Frames>,
     /// Pages that are zeros.
     pub free: Option<&'a FreePages>,
+    /// What opens it, if it is encrypted.
+    pub unlocked: Option<&'a Unlocked>,
 }
 
 impl<'a> From<&'a File> for Bytes<'a> {
@@ -186,6 +189,7 @@ impl<'a> From<&'a File> for Bytes<'a> {
             file,
             frames: None,
             free: None,
+            unlocked: None,
         }
     }
 }

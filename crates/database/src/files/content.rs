@@ -35,8 +35,8 @@ impl<'a> DatabaseBytes<'a> {
             return DatabaseBytes::plain(source.bytes(), source.shown());
         }
         let (name, frames) = (source.shown(), source.bytes().frames);
-        let store =
-            reader::open(source.file(), &reader::options()).with_context(|| cannot_read(name))?;
+        let store = reader::open(source.file(), &reader::options(source.unlocked()))
+            .with_context(|| cannot_read(name))?;
         Ok(DatabaseBytes {
             size: frames.map_or(store.size(), Frames::size),
             medium: PlainOrPacked::Packed(Box::new(store), frames),

@@ -6,16 +6,20 @@
 
 use std::fs::{File, Metadata};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Instant;
 
+use litepack_cipher::Key;
 use litepack_engine::FileKind;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use crate::bytes::archive;
 use crate::bytes::header;
+use crate::bytes::pages::OpenFile;
+use crate::bytes::unlocked::Unlocked;
 use crate::error::{Context, cannot_read, refuse};
 use crate::files::held::Held;
-use crate::files::source::{distrust, open_file};
+use crate::files::source::{distrust, open_file, open_unlocked};
 use crate::files::structure::expect_trees;
 use crate::names::{Suffixes, with_suffix};
 use crate::{Error, Job, Result};
@@ -28,6 +32,7 @@ pub struct Origin {
     kind: FileKind,
     before: Metadata,
     immutable: bool,
+    unlocked: Option<Unlocked>,
 }
 
 /// The facts in the database's own header.
@@ -43,8 +48,8 @@ pub struct Facts {
 }
 
 impl Origin {
-    /// Opens a file.
-    pub fn open(shown: &Path) -> Result<Origin> {
+    /// Opens a file, with the key of an encrypted one.
+    pub fn open(shown: &Path, key: Option<&Arc<Key>>) -> Result<Origin> {
         let name = shown.display();
         let (file, path) = open_file(shown, false)?;
         let cannot = || cannot_read(shown);
@@ -58,6 +63,7 @@ impl Origin {
         }
         header::expect_whole(&file, kind, shown)?;
         let before = file.metadata().with_context(cannot)?;
+        let unlocked = Unlocked::of(&file, kind, key, shown)?;
         let mut origin = Origin {
             file,
             path,
@@ -65,8 +71,10 @@ impl Origin {
             kind,
             before,
             immutable: false,
+            unlocked,
         };
-        let is_wal = header::is_wal(&origin.file, kind).with_context(cannot)?;
+        let is_wal = header::is_wal(&origin.file, kind, origin.unlocked.as_ref());
+        let is_wal = is_wal.with_context(cannot)?;
         origin.immutable = is_wal && !origin.has_wal();
         Ok(origin)
     }
@@ -92,6 +100,27 @@ impl Origin {
         self.kind
     }
 
+    /// The file, to read its pages.
+    pub fn opened(&self) -> OpenFile<'_> {
+        OpenFile {
+            file: &self.file,
+            kind: self.kind,
+            unlocked: self.unlocked.as_ref(),
+            path: &self.path,
+            shown: &self.shown,
+        }
+    }
+
+    /// Whether it is encrypted.
+    pub fn is_encrypted(&self) -> bool {
+        self.unlocked.is_some()
+    }
+
+    /// A connection that only reads it, and trusts nothing in the schema.
+    pub fn connect(&self) -> rusqlite::Result<Connection> {
+        open_unlocked(self.unlocked.as_ref(), || connect(&self.uri()))
+    }
+
     /// Its length and permissions when it was opened.
     pub fn metadata(&self) -> &Metadata {
         &self.before
@@ -110,7 +139,7 @@ impl Origin {
     /// An error if the pages do not make trees, and SQL that goes through them would not come to an end.
     pub fn expect_trees(&self, job: &Job<'_>) -> Result<()> {
         let held = || {
-            let connection = connect(&self.uri())?;
+            let connection = self.connect()?;
             // No other connection writes meanwhile.
             connection.execute_batch("BEGIN; PRAGMA main.schema_version")?;
             Ok(connection)
@@ -121,13 +150,13 @@ impl Origin {
 
     /// The same, if a connection of the caller holds a lock.
     pub fn expect_trees_held(&self, job: &Job<'_>, until: Option<Instant>) -> Result<()> {
-        expect_trees(&self.file, self.kind, &self.path, &self.shown, job, until)
+        expect_trees(self.opened(), job, until)
     }
 
     /// The facts in the database's own header.
     pub fn facts(&self, job: &Job<'_>) -> Result<Facts> {
         let facts = || {
-            let connection = connect(&self.uri())?;
+            let connection = self.connect()?;
             let _interrupts = job.interrupts(&connection);
             let value = |pragma: &str| {
                 let sql = format!("PRAGMA main.{pragma}");
@@ -211,7 +240,7 @@ mod tests {
         let path = place.path().join("a.db");
         let write = |sql: &str| Connection::open(&path).unwrap().execute_batch(sql);
         write("PRAGMA journal_mode=WAL; CREATE TABLE t(a);").unwrap();
-        let origin = Origin::open(&path).unwrap();
+        let origin = Origin::open(&path, None).unwrap();
         assert!(origin.uri().contains("immutable"));
         origin.facts(&Job::default()).unwrap();
         origin.expect_unchanged().unwrap();
@@ -223,7 +252,7 @@ mod tests {
             .unwrap();
         assert!(origin.expect_unchanged().is_err());
         // With a WAL it is read as SQLite does.
-        let beside = Origin::open(&path).unwrap();
+        let beside = Origin::open(&path, None).unwrap();
         assert!(!beside.uri().contains("immutable"));
         drop(writer);
         let error = origin.expect_unchanged().unwrap_err().to_string();

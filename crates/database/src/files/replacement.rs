@@ -199,6 +199,12 @@ fn vacate(target: &Path, job: &Job<'_>) -> Result<Option<Source>> {
     }
     let alone = Source::open(target, true).and_then(|mut old| {
         old.expect_database()?;
+        if old.is_encrypted() && old.unlock(job.key()).is_err() {
+            let name = target.display();
+            refuse!(
+                "{name} is encrypted with another key, so it cannot be told whether it is in use; remove it first"
+            );
+        }
         if wal.is_none() && !old.is_wal() {
             return Ok(None);
         }

@@ -11,8 +11,10 @@
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
+use litepack_cipher::Key;
 use litepack_engine::FileKind;
 use litepack_io::storage::Storage;
 use litepack_store::HEAD_LEN;
@@ -21,7 +23,9 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use crate::bytes::free_pages::FreePages;
 use crate::bytes::header;
+use crate::bytes::pages::OpenFile;
 use crate::bytes::snapshot::{Bytes, Frames, WalIndex};
+use crate::bytes::unlocked::{self, Unlocked};
 use crate::bytes::wal::{self, LogDamage};
 use crate::error::{Context, cannot_read, refuse};
 use crate::files::bound::read_schema;
@@ -45,6 +49,14 @@ pub fn applied(beside: &Path) -> Error {
     ))
 }
 
+/// Opens connections to an encrypted file.
+pub fn open_unlocked<T>(unlocked: Option<&Unlocked>, open: impl FnOnce() -> T) -> T {
+    match unlocked {
+        Some(unlocked) => litepack_sqlite::with_key(Arc::clone(unlocked.key()), open).0,
+        None => open(),
+    }
+}
+
 /// Lets the schema of a database, which may come from a stranger, call innocuous functions only.
 pub fn distrust(connection: &Connection) -> rusqlite::Result<()> {
     let trusted = DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA;
@@ -64,10 +76,12 @@ pub struct Source {
     path: PathBuf,
     shown: PathBuf,
     kind: FileKind,
+    unlocked: Option<Unlocked>,
 }
 
 impl Source {
-    /// Opens a file, without any lock yet; `writable` if it is going to be replaced.
+    /// Opens a file, without any lock yet; `writable` if it is going to be replaced. Of an encrypted one nothing can be read
+    /// before [`Source::unlock`].
     pub fn open(shown: &Path, writable: bool) -> Result<Source> {
         let (file, path) = open_file(shown, writable)?;
         let kind =
@@ -82,7 +96,38 @@ impl Source {
             path,
             shown: shown.to_owned(),
             kind,
+            unlocked: None,
         })
+    }
+
+    /// Tries the user's key, if the file is encrypted.
+    ///
+    /// # Errors
+    /// As [`Unlocked::of`].
+    pub fn unlock(&mut self, key: Option<&Arc<Key>>) -> Result<()> {
+        self.unlocked = Unlocked::of(&self.file, self.kind, key, &self.shown)?;
+        Ok(())
+    }
+
+    /// Whether it is encrypted, as far as that can be told.
+    pub fn is_encrypted(&self) -> bool {
+        unlocked::is_encrypted(&self.file, self.kind).unwrap_or(false)
+    }
+
+    /// What opens it, if it is encrypted.
+    pub fn unlocked(&self) -> Option<&Unlocked> {
+        self.unlocked.as_ref()
+    }
+
+    /// The file, to read its pages without a lock.
+    pub fn opened(&self) -> OpenFile<'_> {
+        OpenFile {
+            file: &self.file,
+            kind: self.kind,
+            unlocked: self.unlocked(),
+            path: &self.path,
+            shown: &self.shown,
+        }
     }
 
     /// Its kind.
@@ -152,6 +197,7 @@ impl Source {
             file: &self.file,
             frames: self.frames.as_ref(),
             free: self.free.as_ref(),
+            unlocked: self.unlocked(),
         }
     }
 
@@ -203,7 +249,7 @@ impl Source {
     /// From now on [`Source::bytes`] are those of the database at one moment, while others may go on reading, and in WAL
     /// mode writing.
     pub fn hold(&mut self, job: &Job<'_>) -> Result<()> {
-        let taken = self.take(false, job);
+        let taken = self.take(false, job).and_then(|()| self.expect_named());
         taken.map_err(|why| self.explain(why, job))
     }
 
@@ -222,7 +268,7 @@ impl Source {
                 self.shown.display()
             );
         }
-        let taken = self.take(true, job);
+        let taken = self.take(true, job).and_then(|()| self.expect_named());
         taken.map_err(|why| self.explain(why, job))
     }
 
@@ -304,6 +350,18 @@ impl Source {
         Err(Untaken::Other(self.in_use()))
     }
 
+    /// An error if another file has the name by now: the lock is on that one.
+    fn expect_named(&mut self) -> std::result::Result<(), Untaken> {
+        if has_name(&self.file, &self.path) {
+            return Ok(());
+        }
+        (self.index, self.frames) = (None, None);
+        (self.connection, self.interrupts) = (None, None);
+        let name = self.shown.display();
+        let why = format!("{name} was replaced by another file meanwhile; try again");
+        Err(Untaken::Other(Error::Refused(why)))
+    }
+
     fn keep(&mut self, connection: Connection, interrupts: Interrupts) {
         self.connection = Some(connection);
         self.interrupts = Some(interrupts);
@@ -358,7 +416,8 @@ impl Source {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
             | OpenFlags::SQLITE_OPEN_URI
             | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let mut connection = Connection::open_with_flags(uri, flags)?;
+        let mut connection =
+            open_unlocked(self.unlocked(), || Connection::open_with_flags(uri, flags))?;
         distrust(&connection)?;
         connection.busy_handler(Some(job.patience()))?;
         Ok(connection)
@@ -366,7 +425,7 @@ impl Source {
 
     /// Whether the header asks for WAL mode, as far as it can be told.
     pub fn is_wal(&self) -> bool {
-        header::is_wal(&self.file, self.kind).unwrap_or(false)
+        header::is_wal(&self.file, self.kind, self.unlocked()).unwrap_or(false)
     }
 
     /// Damage of the WAL of a packed file; `None` of a plain one, where that counts as not written.
@@ -553,6 +612,21 @@ fn is_unwritable(error: &rusqlite::Error) -> bool {
     )
 }
 
+/// Whether a file has this name.
+#[cfg(unix)]
+pub fn has_name(file: &File, path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let id = |found: Metadata| (found.dev(), found.ino());
+    let (open, named) = (file.metadata().map(id), path.metadata().map(id));
+    matches!((open, named), (Ok(open), Ok(named)) if open == named)
+}
+
+/// Where a file that is open cannot lose its name.
+#[cfg(not(unix))]
+pub fn has_name(_: &File, _: &Path) -> bool {
+    true
+}
+
 fn nothing_links_to(file: &File) -> bool {
     file.metadata().is_ok_and(|metadata| links(&metadata) == 0)
 }
@@ -566,4 +640,31 @@ fn links(metadata: &Metadata) -> u64 {
 #[cfg(not(unix))]
 fn links(_: &Metadata) -> u64 {
     1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// SQLite's lock would be on the new file, and what is read would be of the old one.
+    #[cfg(unix)]
+    #[test]
+    fn a_file_that_was_replaced_since_it_was_opened_is_not_held() {
+        let place = tempfile::tempdir().unwrap();
+        let path = |name: &str| place.path().join(name);
+        for name in ["a.db", "b.db"] {
+            let db = Connection::open(path(name)).unwrap();
+            db.execute_batch("CREATE TABLE t(a)").unwrap();
+        }
+        let open = || Source::open(&path("a.db"), true).unwrap();
+        let (mut old, mut other) = (open(), open());
+        std::fs::rename(path("b.db"), path("a.db")).unwrap();
+        let job = Job::default();
+        for refused in [old.hold(&job), other.hold_alone(&job)] {
+            let why = refused.unwrap_err().to_string();
+            assert!(why.contains("was replaced by another file"), "{why}");
+        }
+        drop((old, other));
+        open().hold_alone(&job).unwrap();
+    }
 }

@@ -6,28 +6,19 @@
 //! first, each page once, and refuse what is not sound. Those that read less bound the steps of SQL instead
 //! (`bound.rs`).
 
-use std::fs::File;
-use std::path::Path;
 use std::time::Instant;
 
 use litepack_btree::PageOwnership;
-use litepack_engine::FileKind;
 
-use crate::bytes::pages::Pages;
+use crate::bytes::pages::{OpenFile, Pages};
 use crate::error::refuse;
 use crate::{Error, Job, Result};
 
 /// An error if the pages of an open file do not make trees, or that is not known by a time: in an archive, a page can
 /// take a second. The caller sees to it that no other connection writes meanwhile.
-pub fn expect_trees(
-    file: &File,
-    kind: FileKind,
-    path: &Path,
-    shown: &Path,
-    job: &Job<'_>,
-    until: Option<Instant>,
-) -> Result<()> {
-    let Some(mut pages) = Pages::of_some(file, kind, path, shown)? else {
+pub fn expect_trees(of: OpenFile<'_>, job: &Job<'_>, until: Option<Instant>) -> Result<()> {
+    let shown = of.shown;
+    let Some(mut pages) = Pages::of_some(of)? else {
         return Ok(());
     };
     let header = pages.header.clone();

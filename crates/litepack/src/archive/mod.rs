@@ -87,6 +87,7 @@ pub fn create(
     register()?;
     let mut source = Source::open(database.as_ref(), false)?;
     source.expect_database()?;
+    source.unlock(job.key())?;
     if is_same_file(shown, source.path()) {
         let name = shown.display();
         refuse!("{name} is the database itself; give the archive another name");
