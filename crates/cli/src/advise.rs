@@ -8,6 +8,7 @@ use anyhow::Result;
 use litepack_advise::{AdviseOptions, SAMPLES, advise};
 
 use crate::job::interruptible;
+use crate::keys;
 use crate::output::{json, print};
 
 /// Says what takes the space of a database, what packing it would save, and what else would help.
@@ -30,6 +31,8 @@ pub struct Arguments {
     /// Read at most about this many MiB of tables and indexes.
     #[arg(long, value_name = "MIB", default_value_t = 64, value_parser = sample_mb)]
     sample_mb: u64,
+    #[command(flatten)]
+    key: keys::KeyOptions,
 }
 
 fn sample_mb(text: &str) -> Result<u64, String> {
@@ -46,7 +49,8 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         sample_bytes: arguments.sample_mb << 20,
         ..AdviseOptions::default()
     };
-    let report = advise(&arguments.db, &options, &interruptible())?;
+    let job = arguments.key.job(&arguments.db, interruptible)?;
+    let report = advise(&arguments.db, &options, &job)?;
     if arguments.json {
         json(serde_json::to_value(&report)?)?;
     } else {

@@ -6,6 +6,7 @@ use anyhow::Result;
 use litepack::{Damage, FileKind, printable_path};
 
 use crate::job::job;
+use crate::keys;
 use crate::output::tell;
 use crate::several::{Layout, Said, each};
 
@@ -21,14 +22,16 @@ pub struct Arguments {
     /// The packed files and archives.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
+    #[command(flatten)]
+    key: keys::KeyOptions,
 }
 
 /// Runs the command, and says with which code to exit.
 pub fn run(arguments: &Arguments) -> Result<u8> {
-    let job = job();
     each(&arguments.files, arguments.json, Layout::Lines, |file| {
         if litepack::file_kind(file)? == FileKind::Zstd {
-            let report = litepack::archive::check(file, &job)?;
+            arguments.key.expect_unused(file)?;
+            let report = litepack::archive::check(file, &job())?;
             if !report.ok {
                 tell!("litepack: {} is damaged", printable_path(file));
             }
@@ -38,6 +41,7 @@ pub fn run(arguments: &Arguments) -> Result<u8> {
                 serde_json::to_value(&report)?,
             ));
         }
+        let job = arguments.key.job(file, job)?;
         let report = litepack::check(file, &job)?;
         if !report.ok {
             tell_damage(file);

@@ -14,6 +14,9 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::Subcommand;
+use litepack::Job;
+
+use crate::keys;
 
 /// Compresses single columns of a database, for programs that load the extension.
 ///
@@ -42,9 +45,16 @@ struct ColumnPlace {
     table: String,
     /// The column.
     column: String,
+    #[command(flatten)]
+    key: keys::KeyOptions,
 }
 
 impl ColumnPlace {
+    /// What opens the database.
+    fn job(&self) -> Result<Job<'static>> {
+        self.key.job(&self.database, Job::default)
+    }
+
     /// For people.
     fn name(&self) -> String {
         format!("{}.{}", self.table, self.column)

@@ -69,6 +69,20 @@ pub fn examples(command: &str) -> &'static [Example] {
                 "litepack pack --best logs.db s3://bucket/logs.db",
                 "Make the smallest file, and upload it.",
             ),
+            (
+                "litepack pack --encrypt app.db packed.db",
+                "Pack and encrypt it, with a key that is asked for.",
+            ),
+        ],
+        "rekey" => &[
+            (
+                "litepack rekey packed.db",
+                "Give an encrypted file another key, or encrypt one that is not; the keys are asked for.",
+            ),
+            (
+                "litepack rekey --key-file old --new-key-file new --new-data-key packed.db",
+                "Encrypt all content anew, so that the former key is of no use for it.",
+            ),
         ],
         "unpack" => &[
             (

@@ -2,9 +2,11 @@
 //! file, for people or as JSON.
 //!
 //! ```text
+//! locked.rs  an encrypted file without its key
 //! text.rs  how it is shown     remote.rs  the report on a database on a web server
 //! ```
 
+mod locked;
 pub mod remote;
 mod text;
 
@@ -16,6 +18,7 @@ use litepack_advise::{AdviseOptions, advise_packed};
 
 use crate::archive;
 use crate::job::{interruptible, job};
+use crate::keys;
 use crate::several::{Layout, Said, each};
 
 /// Reports the sizes of packed files, with each of their tables and indexes, and of archives.
@@ -39,6 +42,8 @@ pub struct Arguments {
     /// Packed files, archives, or URLs of packed files, archives or plain databases.
     #[arg(required = true, value_name = "FILE or URL")]
     files: Vec<PathBuf>,
+    #[command(flatten)]
+    key: keys::KeyOptions,
 }
 
 /// Runs the command, and says with which code to exit.
@@ -63,6 +68,7 @@ fn report(arguments: &Arguments, file: &Path) -> Result<Said> {
     };
     if let Some(url) = remote::url(file) {
         ensure!(arguments.html.is_none(), "there is no page for a URL");
+        arguments.key.expect_none("a file on this machine")?;
         let report = litepack::remote_info(url, &arguments.access.access())?;
         let name = report.traffic("url").as_str().map(str::to_owned);
         let said = said(serde_json::to_value(&report)?, remote::text(&report));
@@ -70,19 +76,36 @@ fn report(arguments: &Arguments, file: &Path) -> Result<Said> {
     }
     if litepack::file_kind(file)? == FileKind::Zstd {
         ensure!(arguments.html.is_none(), "there is no page for an archive");
+        arguments.key.expect_unused(file)?;
         let report = litepack::archive::info(file)?;
         let text = archive::info::text(&report);
         return Ok(said(serde_json::to_value(&report)?, text));
     }
-    let report = litepack::info(file, &job())?;
+    let key = arguments.key.given()?;
+    if key.is_none() && litepack::is_encrypted(file)? {
+        ensure!(
+            arguments.html.is_none(),
+            litepack::Error::Encrypted {
+                path: file.to_owned()
+            }
+        );
+        let report = litepack::without_key(file)?;
+        return Ok(said(locked::json(&report), locked::text(&report)));
+    }
+    let is_encrypted = key.is_some();
+    let report = litepack::info(file, &keys::with(key.clone(), job))?;
     if arguments.html.is_some() {
         let options = AdviseOptions {
             html: arguments.html.clone(),
             replace: arguments.force,
             ..AdviseOptions::default()
         };
-        advise_packed(file, &report, &options, &interruptible())?;
+        advise_packed(file, &report, &options, &keys::with(key, interruptible))?;
     }
-    let text = text::of(&report);
-    Ok(said(serde_json::to_value(&report)?, text))
+    let (mut text, mut json) = (text::of(&report), serde_json::to_value(&report)?);
+    if is_encrypted {
+        text += "\nthe file is encrypted\n";
+        json["encrypted"] = true.into();
+    }
+    Ok(said(json, text))
 }

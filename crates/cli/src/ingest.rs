@@ -9,6 +9,7 @@ use litepack::{harmless_line, printable};
 use litepack_ingest::{IngestOptions, Ingested, Preview, ingest, preview_ingest};
 
 use crate::job::interruptible;
+use crate::keys;
 use crate::output::{failed, json, line, tell};
 
 /// So many rows are shown of what would come of a source.
@@ -33,7 +34,7 @@ pub struct Arguments {
     /// Files, patterns such as 'logs/*.gz', named pipes, or - for standard input.
     #[arg(required = true)]
     sources: Vec<PathBuf>,
-    /// The database; it is created, packed, if it does not exist.
+    /// The database; it is created, packed, if it does not exist, and encrypted, if there is a key.
     #[arg(long, value_name = "DB", required_unless_present = "dry_run")]
     into: Option<PathBuf>,
     /// A name, such as json, combined, main, haproxy or w3c, a log_format of nginx or a LogFormat of Apache, or a name
@@ -67,6 +68,8 @@ pub struct Arguments {
     /// Show the format, columns and first rows of each source, and write nothing.
     #[arg(long, conflicts_with = "follow")]
     dry_run: bool,
+    #[command(flatten)]
+    key: keys::KeyOptions,
     /// Print what was done as JSON.
     #[arg(long)]
     json: bool,
@@ -106,11 +109,11 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         follow: arguments.follow,
     };
     let started = Instant::now();
-    let job = interruptible();
     let Some(into) = arguments.into.as_ref().filter(|_| !arguments.dry_run) else {
-        let found = preview_ingest(&arguments.sources, &options, &job)?;
+        let found = preview_ingest(&arguments.sources, &options, &interruptible())?;
         return show(arguments, &found);
     };
+    let job = arguments.key.job(into, interruptible)?;
     let done = ingest(&arguments.sources, into, &options, &job)?;
     if arguments.json {
         json(serde_json::to_string_pretty(&done)?)?;

@@ -41,6 +41,7 @@ pub fn watch() -> Result<()> {
     let told = || match HEEDED.load(Ordering::SeqCst) {
         true => STOP.stop(),
         false => {
+            crate::prompt::restore();
             // Not waited for: the thread that draws may hold it for as long as the terminal is stopped.
             if let Ok(bar) = BAR.try_lock()
                 && let Some(bar) = &*bar

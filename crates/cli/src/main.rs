@@ -2,10 +2,11 @@
 //! `litepack`.
 //!
 //! ```text
-//! pack.rs  unpack.rs  info.rs  check.rs  maintain.rs  ingest.rs  catalog.rs  columns.rs  archive.rs  advise.rs
-//! tune.rs  shell.rs  completions.rs  generate.rs
+//! pack.rs  unpack.rs  info.rs  check.rs  maintain.rs  rekey.rs  ingest.rs  catalog.rs  columns.rs  archive.rs
+//! advise.rs  tune.rs  shell.rs  completions.rs  generate.rs
 //!          one subcommand each
 //! several.rs  files one after the other     examples.rs  for manual pages     version.rs  what it is made of
+//! keys.rs  where keys come from              prompt.rs    a line that nobody sees
 //! job.rs   bars, Ctrl-C and the summary     limits.rs   options for how long to work     output.rs   standard output and error
 //! ```
 //! Exit codes: 0 done, 1 the answer is no, 2 an error, 130 interrupted. Data goes to stdout,
@@ -26,10 +27,13 @@ mod info;
 #[cfg(unix)]
 mod ingest;
 mod job;
+mod keys;
 mod limits;
 mod maintain;
 mod output;
 mod pack;
+mod prompt;
+mod rekey;
 mod several;
 mod shell;
 mod signals;
@@ -63,6 +67,7 @@ enum Command {
     Info(info::Arguments),
     Check(check::Arguments),
     Maintain(maintain::Arguments),
+    Rekey(rekey::Arguments),
     #[cfg(unix)]
     Ingest(ingest::Arguments),
     #[cfg(unix)]
@@ -94,6 +99,7 @@ fn main() -> ExitCode {
         Command::Info(arguments) => return ended(info::run(&arguments).map(ExitCode::from)),
         Command::Check(arguments) => return ended(check::run(&arguments).map(ExitCode::from)),
         Command::Maintain(arguments) => maintain::run(&arguments),
+        Command::Rekey(arguments) => rekey::run(&arguments).map(|()| true),
         #[cfg(unix)]
         Command::Ingest(arguments) => ingest::run(&arguments).map(|()| true),
         #[cfg(unix)]
@@ -147,6 +153,10 @@ fn words(error: &anyhow::Error) -> String {
                 "{} is the source itself; use --in-place FILE",
                 path.display()
             )
+        }
+        Some(Error::Encrypted { path }) => {
+            let name = path.display();
+            format!("{name} is encrypted: give --key-file or --key-env")
         }
         _ => format!("{error:#}"),
     }

@@ -7,6 +7,7 @@ use anyhow::Result;
 use litepack::{Level, MaintainOptions};
 
 use crate::job::{interruptible, summary};
+use crate::keys;
 use crate::limits::Limits;
 use crate::output::tell;
 use crate::pack::level;
@@ -27,6 +28,8 @@ pub struct Arguments {
     /// zstd level for all pages, from 1 to 19 [default: the highest level used in the file].
     #[arg(long, value_name = "N", value_parser = level)]
     level: Option<Level>,
+    #[command(flatten)]
+    key: keys::KeyOptions,
 }
 
 /// Runs the command. False if there is more to do.
@@ -35,8 +38,9 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
         limits: arguments.limits.parse()?,
         level: arguments.level,
     };
+    let job = arguments.key.job(&arguments.database, interruptible)?;
     let started = Instant::now();
-    let maintained = litepack::maintain(&arguments.database, &options, &interruptible())?;
+    let maintained = litepack::maintain(&arguments.database, &options, &job)?;
     let outlook = if maintained.more { ", more to do" } else { "" };
     if maintained.nothing_to_do {
         tell!("{}: nothing to do", arguments.database.display());

@@ -7,13 +7,14 @@ use anyhow::Result;
 use litepack::{DEFAULT_LEVEL, DICTIONARY_SIZES, LEVELS, Level, PACK_LEVEL, PackOptions};
 
 use crate::job::{interruptible, summary};
+use crate::keys;
 use crate::output::tell;
 
 /// Creates a packed file from a plain SQLite database.
 #[derive(clap::Args)]
 #[command(
-    override_usage = "litepack pack [--fast | --best | --level N] [--force] SRC DST\n       \
-                      litepack pack [--fast | --best | --level N] --in-place FILE"
+    override_usage = "litepack pack [--fast | --best | --level N] [--encrypt] [--force] SRC DST\n       \
+                      litepack pack [--fast | --best | --level N] [--encrypt] --in-place FILE"
 )]
 pub struct Arguments {
     /// The plain database.
@@ -45,6 +46,11 @@ pub struct Arguments {
     /// Store zeros for free pages: smaller, and no longer bit for bit.
     #[arg(long)]
     drop_free_pages: bool,
+    /// Encrypt the packed file, with a key that is given or asked for.
+    #[arg(long)]
+    encrypt: bool,
+    #[command(flatten)]
+    key: keys::KeyOptions,
     /// Do not store text once that several pages have in common. For files that are read from a web server.
     #[arg(long)]
     no_references: bool,
@@ -66,8 +72,6 @@ pub fn level(text: &str) -> Result<Level, String> {
 
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> Result<()> {
-    let started = Instant::now();
-    let job = interruptible();
     let options = PackOptions {
         level: match arguments.fast {
             true => DEFAULT_LEVEL,
@@ -80,6 +84,15 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         references: !arguments.fast && !arguments.no_references,
         replace: arguments.force,
     };
+    let key = match arguments.encrypt {
+        true => {
+            let target = arguments.dst.as_ref().unwrap_or(&arguments.src);
+            Some(arguments.key.of_new(target)?)
+        }
+        false => arguments.key.expect_none("--encrypt").map(|()| None)?,
+    };
+    let started = Instant::now();
+    let job = keys::with(key, interruptible);
     let (shown, sizes) = match &arguments.dst {
         Some(dst) => (dst, litepack::pack(&arguments.src, dst, &options, &job)?),
         None => {

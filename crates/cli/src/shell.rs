@@ -6,8 +6,10 @@
 //! ```text
 //! shell/program.rs  which shell, and starting it     library.rs  where the extension is
 //! shell/script.rs   what the shell is told first     options.rs  its own options that mean something to us
+//! shell/key.rs      how it gets the key of an encrypted database
 //! ```
 
+mod key;
 mod library;
 mod options;
 mod program;
@@ -22,6 +24,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 
 use crate::info::remote;
+use crate::keys;
 use options::Options;
 use program::Input;
 use script::Script;
@@ -48,6 +51,8 @@ pub struct Arguments {
     sqlite3: PathBuf,
     #[command(flatten)]
     access: remote::Options,
+    #[command(flatten)]
+    key: keys::KeyOptions,
     /// The database, or its URL.
     #[arg(value_name = "FILE or URL")]
     file: PathBuf,
@@ -62,8 +67,15 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let options = Options::read(&arguments.options);
     let mut script = Script::new(&library::find(arguments.extension.as_deref())?);
+    let input = match (io::stdin().is_terminal(), options.batch) {
+        (false, _) | (_, true) => Input::Other,
+        _ if arguments.sql.is_empty() && !options.has_sql => Input::Prompt,
+        _ => Input::Unread,
+    };
+    let shell = program::Shell::find(&arguments.sqlite3, input)?;
     match remote::url(&arguments.file) {
         Some(url) => {
+            arguments.key.expect_none("a file on this machine")?;
             if arguments.create {
                 bail!("a database on a web server cannot be created");
             }
@@ -75,7 +87,11 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         None => {
             arguments.access.expect_none()?;
             let mode = mode(arguments, options.readonly)?;
-            script.local(&arguments.file, mode)?;
+            let key = match arguments.key.tried(&arguments.file)? {
+                Some(text) => Some(key::readable(&text)?),
+                None => None,
+            };
+            script.local(&arguments.file, mode, key.as_deref())?;
         }
     }
     if !options.bail {
@@ -84,12 +100,6 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     if let Some(file) = options.startup_file.or_else(options::startup_file_of_user) {
         script.read(&file)?;
     }
-    let input = match (io::stdin().is_terminal(), options.batch) {
-        (false, _) | (_, true) => Input::Other,
-        _ if arguments.sql.is_empty() && !options.has_sql => Input::Prompt,
-        _ => Input::Unread,
-    };
-    let shell = program::Shell::find(&arguments.sqlite3, input)?;
     shell.run(script.arguments(), &options.others, &arguments.sql)
 }
 

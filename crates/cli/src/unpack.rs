@@ -7,6 +7,7 @@ use anyhow::Result;
 use litepack::UnpackOptions;
 
 use crate::job::{interruptible, summary};
+use crate::keys;
 use crate::output::tell;
 
 /// Restores the plain SQLite database from a packed file, bit for bit.
@@ -25,12 +26,14 @@ pub struct Arguments {
     /// Replace DST if it exists.
     #[arg(long)]
     force: bool,
+    #[command(flatten)]
+    key: keys::KeyOptions,
 }
 
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> Result<()> {
+    let job = arguments.key.job(&arguments.src, interruptible)?;
     let started = Instant::now();
-    let job = interruptible();
     let options = UnpackOptions {
         replace: arguments.force,
     };

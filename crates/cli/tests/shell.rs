@@ -612,3 +612,58 @@ fn an_object_in_a_store_opens_by_its_url() {
         "{wrong:?}"
     );
 }
+
+/// The key is in no argument, no variable of the environment and no file of the shell's.
+#[test]
+fn an_encrypted_database_answers_and_its_key_stays_secret() {
+    let place = databases();
+    fs::write(place.path("key"), "it's s3cret\n").unwrap();
+    let pack = ["pack", "--encrypt", "--key-file", "key", "a.db", "a.sealed"];
+    place.ok(&pack);
+    let given = ["--key-file", "key", "a.sealed", COUNT];
+    assert_eq!(answer(&place, &given), "3000");
+    assert_eq!(
+        answer(
+            &place,
+            &[
+                "--key-file",
+                "key",
+                "--create",
+                "new",
+                "create table t(a); select 7"
+            ]
+        ),
+        "7"
+    );
+    let sealed = fs::read(place.path("new")).unwrap();
+    assert!(sealed.starts_with(b"Litepack") && !sealed.windows(12).any(|w| w == b"CREATE TABLE"));
+    place.refused(
+        &["shell", "a.sealed", COUNT],
+        "a.sealed is encrypted: give --key-file or --key-env",
+    );
+    fs::write(place.path("key"), "wrong").unwrap();
+    place.refused(
+        &["shell", "--key-file", "key", "a.sealed"],
+        "wrong key for a.sealed",
+    );
+    place.refused(
+        &["shell", "--key-file", "key", "a.packed"],
+        "is not encrypted",
+    );
+    // What the shell is given.
+    let script = "#!/bin/sh\ncase \"$*\" in *sqlite_version*) exec sqlite3 \"$@\";; esac\necho \"$@\"; env\n";
+    fs::write(place.path("spy"), script).unwrap();
+    fs::set_permissions(place.path("spy"), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::write(place.path("key"), "it's s3cret\n").unwrap();
+    let spy = place.path("spy");
+    let spied = [
+        "--sqlite3",
+        spy.to_str().unwrap(),
+        "--key-file",
+        "key",
+        "a.sealed",
+    ];
+    let run = shell(&place, &spied, "");
+    assert!(run.stdout.contains("/dev/fd/"), "{run:?}");
+    assert!(!format!("{run:?}").contains("s3cret"), "{run:?}");
+}

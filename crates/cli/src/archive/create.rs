@@ -9,9 +9,10 @@ use litepack::archive::{
 };
 
 use crate::job::{interruptible, summary};
+use crate::keys;
 use crate::output::tell;
 
-/// Creates an archive from a plain database or a packed file.
+/// Creates an archive from a plain database or a packed file. It is not encrypted, even if the packed file is.
 #[derive(clap::Args)]
 pub struct Arguments {
     /// The database.
@@ -28,6 +29,8 @@ pub struct Arguments {
     /// frames make the archive smaller and reads of single rows slower.
     #[arg(long, value_name = "BYTES", default_value_t = DEFAULT_FRAME_SIZE, value_parser = frame_size)]
     frame_size: u32,
+    #[command(flatten)]
+    key: keys::KeyOptions,
 }
 
 fn level(text: &str) -> Result<i32, String> {
@@ -45,14 +48,18 @@ fn frame_size(text: &str) -> Result<u32, String> {
 
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> Result<()> {
-    let started = Instant::now();
     let options = CreateOptions {
         level: arguments.level,
         frame_size: arguments.frame_size,
         replace: arguments.force,
     };
     let (db, out) = (&arguments.db, &arguments.out);
-    let sizes = create(db, out, &options, &interruptible())?;
+    let job = arguments.key.job(db, interruptible)?;
+    let started = Instant::now();
+    let sizes = create(db, out, &options, &job)?;
+    if litepack::is_encrypted(db)? {
+        tell!("warning: {} is not encrypted: no archive is", out.display());
+    }
     tell!("{}", summary(out, sizes, started));
     Ok(())
 }

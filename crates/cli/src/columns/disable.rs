@@ -15,7 +15,8 @@ pub struct Arguments {
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> Result<()> {
     let place = &arguments.place;
-    litepack::columns::disable(&place.database, &place.table, &place.column)?;
+    let (table, column) = (&place.table, &place.column);
+    litepack::columns::disable(&place.database, table, column, &place.job()?)?;
     tell!(
         "{}: {} is an ordinary column again",
         place.database.display(),

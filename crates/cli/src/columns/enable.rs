@@ -51,7 +51,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         step: arguments.step,
         ..Column::new(&place.table, &place.column)
     };
-    enable(&place.database, &column)?;
+    enable(&place.database, &column, &place.job()?)?;
     for line in LIMITS.lines() {
         tell!("{line}");
     }

@@ -6,6 +6,7 @@ use std::time::Instant;
 use anyhow::Result;
 
 use crate::job::{interruptible, summary};
+use crate::keys;
 use crate::limits::Limits;
 use crate::output::tell;
 
@@ -23,13 +24,16 @@ pub struct Arguments {
     /// Run VACUUM afterwards, which makes the file smaller and blocks writers.
     #[arg(long)]
     vacuum: bool,
+    #[command(flatten)]
+    key: keys::KeyOptions,
 }
 
 /// Runs the command. False if there is more to do.
 pub fn run(arguments: &Arguments) -> Result<bool> {
     let limits = arguments.limits.parse()?;
+    let database = &arguments.database;
+    let job = arguments.key.job(database, interruptible)?;
     let started = Instant::now();
-    let (database, job) = (&arguments.database, interruptible());
     let done = litepack::columns::maintain(database, &limits, arguments.vacuum, &job)?;
     let outlook = if done.more { "more to do" } else { "done" };
     let (rows, left, seconds) = (done.compressed, done.left, started.elapsed().as_secs_f64());

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use anyhow::Result;
 use indicatif::HumanBytes;
 use litepack::columns::{Status, status};
-use litepack::{harmless_line, printable};
+use litepack::{Job, harmless_line, printable};
 
+use crate::keys;
 use crate::output::{json, line, print};
 
 /// Reports what is compressed, how well, and why the rest is not.
@@ -17,11 +18,14 @@ pub struct Arguments {
     json: bool,
     /// The database, plain or packed.
     database: PathBuf,
+    #[command(flatten)]
+    key: keys::KeyOptions,
 }
 
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> Result<()> {
-    let columns = status(&arguments.database)?;
+    let job = arguments.key.job(&arguments.database, Job::default)?;
+    let columns = status(&arguments.database, &job)?;
     if arguments.json {
         json(serde_json::to_value(&columns)?)?;
     } else if columns.is_empty() {

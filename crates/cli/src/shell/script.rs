@@ -31,10 +31,10 @@ impl Script {
         Script(vec![".bail on".into(), load])
     }
 
-    /// Opens a file.
-    pub fn local(&mut self, file: &Path, mode: &str) -> Result<()> {
+    /// Opens a file; `key` is what to read for its key.
+    pub fn local(&mut self, file: &Path, mode: &str, key: Option<&str>) -> Result<()> {
         let uri = litepack::uri(file).with_context(|| format!("cannot open {}", file.display()))?;
-        self.open(&format!("{uri}&mode={mode}"));
+        self.open(&format!("{uri}&mode={mode}"), key);
         Ok(())
     }
 
@@ -50,7 +50,7 @@ impl Script {
             let file = sql_text(&absolute(file)?);
             self.call(&format!("litepack_remote_config('ca_file', {file})"));
         }
-        self.open(&litepack::remote_uri(url)?);
+        self.open(&litepack::remote_uri(url)?, None);
         Ok(())
     }
 
@@ -61,15 +61,16 @@ impl Script {
     }
 
     /// The reasons why it fails are in SQLite's log.
-    fn open(&mut self, uri: &str) {
+    fn open(&mut self, uri: &str, key: Option<&str>) {
         self.0.extend([
             ".log stderr".into(),
             format!(".open \"{uri}\""),
             ".log off".into(),
             format!(".timeout {BUSY_MS}"),
-            EXPECT_OPEN.into(),
-            ".timeout 0".into(),
         ]);
+        // Nothing is logged meanwhile: SQLite's log can have statements.
+        self.0.extend(key.map(|file| format!(".read {file}")));
+        self.0.extend([EXPECT_OPEN.into(), ".timeout 0".into()]);
     }
 
     /// As the shell does without options.

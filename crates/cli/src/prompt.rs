@@ -1,0 +1,97 @@
+//! A line that the user types and nobody sees: the terminal does not show it.
+//!
+//! The terminal is as it was before also when Ctrl-C ends the process meanwhile: `job::watch` calls [`restore`].
+
+#[cfg(unix)]
+pub use unix::{is_possible, line, restore};
+
+#[cfg(unix)]
+mod unix {
+    use std::io::{self, IsTerminal as _, Write as _};
+    use std::sync::{Mutex, PoisonError};
+
+    use anyhow::{Context, Result};
+    use rustix::io::Errno;
+    use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
+    use zeroize::Zeroizing;
+
+    /// The terminal as it was before a prompt.
+    static BEFORE: Mutex<Option<Termios>> = Mutex::new(None);
+
+    /// Whether there is someone to ask.
+    pub fn is_possible() -> bool {
+        io::stdin().is_terminal() && io::stderr().is_terminal()
+    }
+
+    /// Asks for a line of at most so many bytes, and reads it without its end. What is typed beyond is not read.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn line(question: &str, len_max: usize) -> Result<Zeroizing<Vec<u8>>> {
+        const CANNOT: &str = "cannot ask for a key";
+        // Not by the library's own handle, which keeps what it has read.
+        let input = io::stdin();
+        let before = tcgetattr(&input).context(CANNOT)?;
+        let mut hidden = before.clone();
+        hidden.local_modes.remove(LocalModes::ECHO);
+        *BEFORE.lock().unwrap_or_else(PoisonError::into_inner) = Some(before);
+        let restored = Restored;
+        // What was typed before the question is dropped: the terminal has shown it.
+        tcsetattr(&input, OptionalActions::Flush, &hidden).context(CANNOT)?;
+        let _ = write!(io::stderr(), "{question}");
+        let mut line = Zeroizing::new(vec![0; len_max]);
+        let mut len = 0;
+        while let Some(rest) = line.get_mut(len..).filter(|rest| !rest.is_empty()) {
+            match rustix::io::read(&input, rest) {
+                Ok(0) => break,
+                Ok(n) => len += n,
+                Err(Errno::INTR) => continue,
+                Err(error) => return Err(error).context(CANNOT),
+            }
+            if line.get(len - 1) == Some(&b'\n') {
+                len -= 1;
+                break;
+            }
+        }
+        line.truncate(len);
+        drop(restored);
+        let _ = writeln!(io::stderr());
+        Ok(line)
+    }
+
+    struct Restored;
+
+    impl Drop for Restored {
+        fn drop(&mut self) {
+            restore();
+        }
+    }
+
+    /// Has the terminal show what is typed again.
+    pub fn restore() {
+        let before = BEFORE.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(before) = before {
+            let _ = tcsetattr(io::stdin(), OptionalActions::Now, &before);
+        }
+    }
+}
+
+#[cfg(not(unix))]
+pub use others::{is_possible, line, restore};
+
+/// Where the terminal cannot be told, nobody is asked.
+#[cfg(not(unix))]
+mod others {
+    use anyhow::{Result, bail};
+    use zeroize::Zeroizing;
+
+    pub fn is_possible() -> bool {
+        false
+    }
+
+    pub fn line(_: &str, _: usize) -> Result<Zeroizing<Vec<u8>>> {
+        bail!("a key cannot be asked for on this system");
+    }
+
+    pub fn restore() {}
+}
