@@ -7,7 +7,7 @@
 //! ffi/         what SQLite calls: entry points, the methods of VFSes and files
 //! open.rs      what SQLite gets for a name
 //! sql/         functions and pragmas
-//! files/       files as SQLite sees them: packed databases, archives, files on servers, journals, WALs
+//! files/       files as SQLite sees them: packed databases, archives, files on servers, journals, WALs, temporary files
 //! session/     a packed database as SQLite uses it: locks, transactions, checkpoints, maintenance
 //! beside/      what the process has open, and the files beside it
 //! options.rs   URI parameters and pragmas

@@ -1,8 +1,8 @@
 //! The file that SQLite gets for a name: decides for each whether it is ours, and opens those that are.
 //!
-//! Ours are main databases that are packed (or new) and their rollback journals, archives, files on a server, and what
-//! is only opened to say that its URI is wrong. Any other file is opened by the host directly in SQLite's memory, so
-//! that from then on we are not in the way at all.
+//! Ours are main databases that are packed (or new) and their rollback journals, archives, files on a server, temporary
+//! files where they may be of an encrypted database, and what is only opened to say that its URI is wrong. Any other file
+//! is opened by the host directly in SQLite's memory, so that from then on we are not in the way at all.
 
 use std::ffi::c_int;
 use std::sync::Arc;
@@ -12,12 +12,13 @@ use litepack_engine::{FileKind, foreign};
 use litepack_io::storage::ReadAt;
 use litepack_store::{HEAD_LEN, is_encrypted};
 
+use crate::beside::encrypted;
 use crate::beside::names::{Beside, FOREIGN_NAME, REPLACED};
 use crate::beside::open_files::{Key as FileKey, beside, wal_view};
 use crate::beside::stamp::FileStamp;
 use crate::c::api::Api;
 use crate::c::codes::{
-    CANTOPEN, MISUSE, NOTADB, OPEN_CREATE, OPEN_EXCLUSIVE, OPEN_MAIN_DB, OPEN_READONLY,
+    CANTOPEN, Code, MISUSE, NOTADB, OPEN_CREATE, OPEN_EXCLUSIVE, OPEN_MAIN_DB, OPEN_READONLY,
     OPEN_READWRITE,
 };
 use crate::c::library::Shim;
@@ -31,6 +32,7 @@ use crate::files::packed::PackedFile;
 use crate::files::place::{NotOpened, Place};
 use crate::files::refused::Refused;
 use crate::files::remote::{self, Location, RemoteFile};
+use crate::files::temporary::TemporaryFile;
 use crate::host::file::HostFile;
 use crate::host::name::{HostName, MainName};
 use crate::offered_key;
@@ -49,6 +51,7 @@ pub(crate) enum Opened {
     Packed(Box<PackedFile>, c_int),
     /// One that is encrypted, or may become so.
     Keyed(Box<KeyedFile>, c_int),
+    Temporary(Box<TemporaryFile>, c_int),
     /// From here on what is only read, whatever was asked for.
     Archive(Box<ArchiveFile<HostFile>>),
     Remote(Box<RemoteFile>),
@@ -81,6 +84,19 @@ pub(crate) fn beside_main(api: Api, name: HostName, flags: c_int) -> Result<Open
         // A journal is to be looked at.
         _ => Ok(Opened::Below(flags)),
     }
+}
+
+/// A file that goes when SQLite closes it. `open` has the host open it.
+pub(crate) fn temporary(
+    flags: c_int,
+    open: impl FnOnce() -> Result<(HostFile, c_int), Code>,
+) -> Result<Opened, Failure> {
+    if !encrypted::was_open() {
+        return Ok(Opened::Below(flags));
+    }
+    let (file, granted) = open()?;
+    let file = TemporaryFile::new(file)?;
+    Ok(Opened::Temporary(Box::new(file), granted))
 }
 
 /// A main database that SQLite opens by one of our VFSes.

@@ -15,6 +15,7 @@ use litepack_cipher::Keys;
 use litepack_log::BoundTo;
 use litepack_store::{FileState, HEAD_LEN};
 
+use super::encrypted;
 use crate::host::file::Peek;
 
 /// A writer that is at work may make the head unreadable for a moment, so often in a row at most.
@@ -51,6 +52,9 @@ impl WalView {
 
     /// Notes them.
     pub(crate) fn set_keys(&self, keys: Option<&Arc<Keys>>) {
+        if keys.is_some() {
+            encrypted::note_open();
+        }
         let mut known = self.locked_keys();
         if known.as_ref().map(Arc::as_ptr) != keys.map(Arc::as_ptr) {
             *known = keys.cloned();

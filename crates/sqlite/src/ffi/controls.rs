@@ -67,6 +67,9 @@ pub(crate) unsafe fn control<F: File>(
         fcntl::VFSNAME => state.file.host().and_then(|host| host.vfs_name(api)),
         _ => None,
     };
+    if op == fcntl::LITEPACK_SEALED && F::IS_SEALED {
+        return Ok(());
+    }
     let Some(database) = state.file.database() else {
         return Err(NOTFOUND.into());
     };

@@ -1,7 +1,7 @@
 //! The methods of our VFSes, as SQLite calls them: what is ours is opened by `open.rs`, and everything else handed to the
 //! host's VFS.
 
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
 
 use super::methods::{self, OBJECT_SIZE};
 use crate::beside::names::{Beside, is_filled};
@@ -9,14 +9,15 @@ use crate::beside::open_files::{self, beside, note_unsynced_name};
 use crate::c::api::call;
 use crate::c::bindings::{sqlite3_file, sqlite3_syscall_ptr, sqlite3_vfs};
 use crate::c::codes::{
-    ACCESS_EXISTS, CANTOPEN, IOERR_DIR_FSYNC, NOMEM, OK, OPEN_CREATE, OPEN_MAIN_DB,
-    OPEN_MAIN_JOURNAL, OPEN_READONLY, OPEN_READWRITE, OPEN_WAL,
+    ACCESS_EXISTS, CANTOPEN, IOERR_DIR_FSYNC, NOMEM, OK, OPEN_CREATE, OPEN_DELETEONCLOSE,
+    OPEN_MAIN_DB, OPEN_MAIN_JOURNAL, OPEN_READONLY, OPEN_READWRITE, OPEN_WAL,
 };
 use crate::c::guard::guard;
 use crate::c::library::{Library, Shim, named};
 use crate::failure::{Failure, report};
 use crate::files::File;
 use crate::files::log::keep_if_refused;
+use crate::host::file::HostFile;
 use crate::host::name::{HostName, MainName};
 use crate::open::{self, Opened, beside_main};
 use crate::relief::relieve;
@@ -131,6 +132,7 @@ impl Opening<'_> {
                 Opened::Log(file, granted) => self.finish(*file, granted),
                 Opened::Packed(file, granted) => self.finish(*file, granted),
                 Opened::Keyed(file, granted) => self.finish(*file, granted),
+                Opened::Temporary(file, granted) => self.finish(*file, granted),
                 Opened::Archive(file) => self.finish_read_only(*file),
                 Opened::Remote(file) => self.finish_read_only(*file),
                 Opened::Refused(file) => self.finish_read_only(file),
@@ -144,7 +146,14 @@ impl Opening<'_> {
     /// The arguments are SQLite's.
     unsafe fn what(&self) -> Result<Opened, Failure> {
         let kind = self.flags & (OPEN_MAIN_DB | OPEN_MAIN_JOURNAL | OPEN_WAL);
-        if self.name.is_null() || kind == 0 {
+        if self.name.is_null() || kind == 0 && self.flags & OPEN_DELETEONCLOSE != 0 {
+            let (host, name, flags) = (self.shim.host, self.name, self.flags);
+            // SAFETY: SQLite keeps a name until the file is closed, and so is what is opened by it: it is part of our
+            // file.
+            let open = || unsafe { HostFile::open(host, name, CString::default(), flags) };
+            return open::temporary(flags, open);
+        }
+        if kind == 0 {
             return Ok(Opened::Below(self.flags));
         }
         // SAFETY: SQLite keeps the name until the file is closed, and so is what is opened by it: it is part of our

@@ -10,9 +10,10 @@ use litepack_io::fixed;
 use litepack_io::storage::{ReadAt, Storage};
 use litepack_store::JOURNAL_SUFFIX;
 
+use super::temporary::Scratch;
 use super::{File, Methods};
 use crate::beside::names::FOREIGN_NAME;
-use crate::c::codes::{CANTOPEN, OK, OPEN_CREATE, OPEN_MAIN_JOURNAL, OPEN_READWRITE};
+use crate::c::codes::{CANTOPEN, IOERR_NOMEM, OK, OPEN_CREATE, OPEN_MAIN_JOURNAL, OPEN_READWRITE};
 use crate::failure::{Failure, While};
 use crate::host::file::HostFile;
 use crate::host::name::HostName;
@@ -34,7 +35,7 @@ pub(crate) struct JournalFile {
 enum Backing {
     Memory(Journal),
     /// Too large for memory.
-    Temporary(HostFile),
+    Temporary(Scratch),
     /// Needed under its own name, because a super-journal refers to it.
     Named(HostFile),
 }
@@ -66,21 +67,11 @@ impl JournalFile {
     }
 
     /// Copies what was written so far to `file`.
-    fn copy_to(&self, file: &HostFile) -> Result<(), Failure> {
-        failed(match &self.content {
-            Backing::Memory(journal) => file.write_at(journal.bytes(), 0),
-            Backing::Temporary(from) | Backing::Named(from) => copy(from, file),
-        })
-    }
-
-    /// Does something to the file, if there is one.
-    fn on_file(
-        &self,
-        action: impl FnOnce(&HostFile) -> std::io::Result<()>,
-    ) -> Result<(), Failure> {
-        match &self.content {
-            Backing::Memory(_) => Ok(()),
-            Backing::Temporary(file) | Backing::Named(file) => failed(action(file)),
+    fn copy_to(&mut self, file: &HostFile) -> Result<(), Failure> {
+        match &mut self.content {
+            Backing::Memory(journal) => failed(file.write_at(journal.bytes(), 0)),
+            Backing::Temporary(from) => copy(from, file),
+            Backing::Named(_) => Ok(()),
         }
     }
 }
@@ -89,13 +80,13 @@ fn failed<T>(result: std::io::Result<T>) -> Result<T, Failure> {
     result.map_err(|error| Failure::of_store(&error.into(), While::Writing))
 }
 
-fn copy(from: &HostFile, to: &HostFile) -> std::io::Result<()> {
-    let (len, mut at) = (from.len()?, 0);
-    let mut part = vec![0; 1 << 16];
+fn copy(from: &mut Scratch, to: &HostFile) -> Result<(), Failure> {
+    let (len, mut at) = (from.size()?, 0);
+    let mut part = litepack_io::memory::zeros(1 << 16).map_err(|_| IOERR_NOMEM)?;
     while at < len {
         let n = usize::try_from(len - at).map_or(part.len(), |n| n.min(part.len()));
-        from.read_at(&mut part[..n], at)?;
-        to.write_at(&part[..n], at)?;
+        from.read(&mut part[..n], at)?;
+        failed(to.write_at(&part[..n], at))?;
         at += n as u64;
     }
     Ok(())
@@ -108,9 +99,10 @@ impl File for JournalFile {
     const TAKES_MEMORY: bool = false;
 
     fn read(&mut self, buf: &mut [u8], offset: u64) -> Result<usize, Failure> {
-        match &self.content {
+        match &mut self.content {
             Backing::Memory(journal) => Ok(journal.read(offset, buf)),
-            Backing::Temporary(file) | Backing::Named(file) => match file.read_once(buf, offset) {
+            Backing::Temporary(file) => file.read(buf, offset),
+            Backing::Named(file) => match file.read_once(buf, offset) {
                 OK => Ok(buf.len()),
                 // The host has filled up with zeros.
                 code => Err(code.into()),
@@ -121,7 +113,8 @@ impl File for JournalFile {
     fn size(&mut self) -> Result<u64, Failure> {
         match &self.content {
             Backing::Memory(journal) => Ok(journal.bytes().len() as u64),
-            Backing::Temporary(file) | Backing::Named(file) => failed(file.len()),
+            Backing::Temporary(file) => file.size(),
+            Backing::Named(file) => failed(file.len()),
         }
     }
 
@@ -146,28 +139,37 @@ impl File for JournalFile {
             if journal.write(offset, bytes) {
                 return Ok(());
             }
-            let file = self.name.temporary()?;
-            self.copy_to(&file)?;
+            let mut file = Scratch::new(self.name.temporary()?)?;
+            file.write(journal.bytes(), 0)?;
             self.content = Backing::Temporary(file);
         }
-        self.on_file(|file| file.write_at(bytes, offset))?;
+        match &mut self.content {
+            Backing::Memory(_) => {}
+            Backing::Temporary(file) => file.write(bytes, offset)?,
+            Backing::Named(file) => failed(file.write_at(bytes, offset))?,
+        }
         let is_ended = offset == 0 && bytes.iter().all(|byte| *byte == 0);
         if is_ended { self.ended() } else { Ok(()) }
     }
 
     fn truncate(&mut self, size: u64) -> Result<(), Failure> {
-        if let Backing::Memory(journal) = &mut self.content {
-            journal.truncate(size);
+        match &mut self.content {
+            Backing::Memory(journal) => journal.truncate(size),
+            Backing::Temporary(file) => file.truncate(size)?,
+            Backing::Named(file) => failed(file.truncate(size))?,
         }
-        self.on_file(|file| file.truncate(size))?;
         if size == 0 { self.ended() } else { Ok(()) }
     }
 
     fn sync(&mut self, flags: c_int) -> Result<(), Failure> {
-        self.on_file(|file| {
-            file.set_sync_flags(flags);
-            file.sync()
-        })
+        match &mut self.content {
+            Backing::Memory(_) => Ok(()),
+            Backing::Temporary(file) => file.sync(flags),
+            Backing::Named(file) => {
+                file.set_sync_flags(flags);
+                failed(file.sync())
+            }
+        }
     }
 }
 

@@ -1,5 +1,5 @@
 //! A file as SQLite sees it, in safe Rust: what SQLite's calls mean to a packed database, an archive, a file on a
-//! server, a rollback journal, a WAL, and a file that is only opened to say what is wrong with its URI.
+//! server, a rollback journal, a WAL, a temporary file, and a file that is only opened to say what is wrong with its URI.
 //!
 //! `ffi/methods.rs` is the C side of it, compiled once for each of them. A plain database has no file of ours: the host's
 //! VFS opens it in SQLite's memory, and from then on we are not in the way.
@@ -12,7 +12,9 @@ pub(crate) mod packed;
 pub(crate) mod place;
 pub(crate) mod refused;
 pub(crate) mod remote;
+pub(crate) mod sealed;
 pub(crate) mod split;
+pub(crate) mod temporary;
 
 use std::ffi::c_int;
 use std::ops::Range;
@@ -43,6 +45,8 @@ pub(crate) trait File {
     const LOOKS_AROUND: bool = false;
     /// Whether calls take memory that can be refused. A journal has to be read and written when memory is short.
     const TAKES_MEMORY: bool = true;
+    /// Whether it is a temporary file whose content is sealed.
+    const IS_SEALED: bool = false;
 
     /// Whether it wants to know now.
     fn looks_around(&self) -> bool {

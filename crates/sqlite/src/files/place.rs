@@ -7,6 +7,7 @@ use litepack_cipher::Key;
 use litepack_store::{JOURNAL_SUFFIX, Options, Store, WAL_SUFFIX};
 
 use super::packed::PackedFile;
+use crate::beside::encrypted;
 use crate::beside::entry::Entry;
 use crate::beside::names::REPLACED;
 use crate::c::api::Names;
@@ -56,6 +57,9 @@ impl Place {
         disk: HostFile,
         key: Option<Arc<Key>>,
     ) -> Result<PackedFile, NotOpened> {
+        if key.is_some() {
+            encrypted::note_open();
+        }
         let options = Options {
             differences: true,
             key,
