@@ -68,6 +68,7 @@ impl SimDisk {
             marks: Vec::new(),
             replay: None,
             before_index_lock: None,
+            on_write: None,
         };
         SimDisk {
             state: Arc::new(Mutex::new(state)),
@@ -201,6 +202,12 @@ impl SimDisk {
     /// SQLite's flags. It may use the disk, and wait.
     pub fn before_index_lock(&self, f: impl Fn(u32, i32) + Send + Sync + 'static) {
         self.lock().before_index_lock = Some(Arc::new(f));
+    }
+
+    /// Has `f` called with all bytes that are written, and the name of the file; a temporary one has none. It may not use
+    /// the disk.
+    pub fn on_write(&self, f: impl Fn(&str, &[u8]) + Send + Sync + 'static) {
+        self.lock().on_write = Some(Arc::new(f));
     }
 
     /// Lets crashes keep changes of names and truncations only in the order they were made, as

@@ -146,6 +146,9 @@ impl SimFile {
         if data.is_empty() {
             return;
         }
+        if let Some(on_write) = &state.on_write {
+            on_write(&self.name, data);
+        }
         let node = state.node(self.inode);
         write_at(&mut node.data, offset, data);
         let temporary = node.temporary;

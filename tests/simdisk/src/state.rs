@@ -25,6 +25,9 @@ pub(crate) struct Node {
     pub shm: Shm,
 }
 
+/// Called with the name of a file and what is written to it.
+pub(crate) type OnWrite = Arc<dyn Fn(&str, &[u8]) + Send + Sync>;
+
 /// Gets the first lock, and the flags.
 pub(crate) type BeforeIndexLock = Arc<dyn Fn(u32, i32) + Send + Sync>;
 
@@ -41,6 +44,7 @@ pub(crate) struct State {
     pub marks: Vec<(u64, String)>,
     pub replay: Option<Replay>,
     pub before_index_lock: Option<BeforeIndexLock>,
+    pub on_write: Option<OnWrite>,
 }
 
 impl State {

@@ -6,3 +6,4 @@
 mod attached;
 mod keys;
 mod place;
+mod temporary;

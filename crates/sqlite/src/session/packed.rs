@@ -18,6 +18,7 @@ use litepack_store::{Cache, CheckReport, FileOffset, FileUuid, Info, Result, Sto
 
 use super::checkpoint::Checkpoint;
 use super::secure_delete::SecureDelete;
+use crate::beside::encrypted;
 use crate::beside::wal_view::WalView;
 use crate::c::codes::{LOCK_EXCLUSIVE, LOCK_NONE, LOCK_RESERVED, LOCK_SHARED};
 use crate::host::wal_index::{BACKFILL, Checkpoints, Words};
@@ -151,6 +152,7 @@ impl<D: Storage + Words> Packed<D> {
 
     /// The key of a database that is still empty.
     pub(crate) fn set_key(&mut self, key: Arc<Key>) {
+        encrypted::note_open();
         self.store.set_key(key);
     }
 

@@ -1,0 +1,94 @@
+//! Nothing of an encrypted database is in plain in what SQLite keeps on disk for a while: TEMP tables, sorts, journals of
+//! statements and of transactions.
+
+use std::sync::{Arc, Mutex};
+
+use litepack_simdisk::{SimDisk, SimVfs};
+use litepack_tests::vfs;
+use rusqlite::Connection;
+
+use crate::place::{IN_URI, count, fill, sings};
+
+/// What was written to files without a name.
+#[derive(Default)]
+struct Heard {
+    bytes: usize,
+    has_canaries: bool,
+}
+
+/// A disk that listens, and a VFS of ours over it. The names of databases and VFSes are the process's.
+fn listening(test: &str) -> (SimDisk, SimVfs, String, Arc<Mutex<Heard>>) {
+    vfs::under_test();
+    let disk = SimDisk::new();
+    let below = format!("listening-{test}");
+    let registered = disk.register(&below);
+    let name = format!("litepack-{below}");
+    litepack_rusqlite::register_vfs(&name, &below).unwrap();
+    let heard = Arc::<Mutex<Heard>>::default();
+    let ear = Arc::clone(&heard);
+    disk.on_write(move |name, bytes| {
+        if name.is_empty() {
+            let mut heard = ear.lock().unwrap();
+            heard.bytes += bytes.len();
+            heard.has_canaries |= sings(bytes);
+        }
+    });
+    (disk, registered, name, heard)
+}
+
+/// The bytes that this writes to temporary files, none of which are canaries.
+fn hear(heard: &Mutex<Heard>, connection: &Connection, sql: &str) -> usize {
+    *heard.lock().unwrap() = Heard::default();
+    connection.execute_batch(sql).unwrap();
+    let heard = heard.lock().unwrap();
+    assert!(!heard.has_canaries, "{sql}");
+    heard.bytes
+}
+
+#[test]
+fn no_temporary_file_has_content_in_plain() {
+    if !vfs::is_litepack() {
+        return vfs::skip_packed();
+    }
+    for mode in ["delete", "persist", "truncate", "memory", "wal"] {
+        let (_disk, _vfs, name, heard) = listening(mode);
+        let uri = format!("file:/{mode}.db?vfs={name}&{IN_URI}");
+        let connection = Connection::open(uri).unwrap();
+        connection
+            .execute_batch(&format!(
+                "pragma journal_mode = {mode}; pragma temp_store = file; pragma cache_size = 5;
+                 pragma temp.cache_size = 5"
+            ))
+            .unwrap();
+        fill(&connection);
+        connection.execute_batch("create index i on t(c)").unwrap();
+        let hear = |sql: &str| hear(&heard, &connection, sql);
+        let sort = hear(
+            "create table n as select row_number() over (order by a.c || b.c) as r
+               from t a, (select c from t limit 50) b",
+        );
+        assert!(sort > 50_000, "{mode}: {sort}");
+        let table = hear("create temp table s as select * from t; create index temp.x on s(c)");
+        assert!(table > 100_000, "{mode}: {table}");
+        let journal = hear("begin; update s set c = c || b; rollback");
+        assert!(journal > 50_000, "{mode}: {journal}");
+        let statement = hear(
+            "begin; update t set b = b || b; savepoint a; update t set b = c || c, c = c || c;
+             rollback to a; update t set b = b || b; commit",
+        );
+        assert!(
+            statement > 70_000 || mode == "memory",
+            "{mode}: {statement}"
+        );
+        let long = hear(
+            "create table long(x); insert into long select a.c || b.c || a.c || b.c from t a, t b limit 15000;
+             begin; update long set x = x || 'x'; rollback; drop table long",
+        );
+        assert!(
+            long > 4 << 20 || ["memory", "wal"].contains(&mode),
+            "{mode}: {long}"
+        );
+        hear("vacuum");
+        assert_eq!(count(&connection).unwrap(), 500);
+    }
+}
