@@ -38,9 +38,20 @@ fn register() {
     litepack_rusqlite::register().expect("Litepack registers itself with the bundled SQLite");
 }
 
+/// Whether packed databases are encrypted in this run.
+pub fn is_encrypted() -> bool {
+    is_litepack() && std::env::var_os("LITEPACK_ENCRYPTED").is_some_and(|v| v != "0")
+}
+
+/// The key of packed databases in a run in which they are encrypted, as a parameter of a URI.
+const KEY: &str = "&hexkey=5f0c3a0e96dd47b3ac1b93d0d4c5a8e2735f0c3a0e96dd47b3ac1b93d0d4c5a8";
+
 /// A URI for `path` on the VFS `vfs`, with more parameters (`"mode=ro&cache=…"`) when not empty.
 pub fn uri(path: &Path, vfs: &str, parameters: &str) -> String {
     let mut uri = format!("file:{}?vfs={vfs}", escape(path));
+    if vfs == PACKED && is_encrypted() {
+        uri.push_str(KEY);
+    }
     if !parameters.is_empty() {
         uri.push('&');
         uri.push_str(parameters);

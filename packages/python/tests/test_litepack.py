@@ -65,6 +65,33 @@ def test_plain_databases_stay_plain():
         assert count(db) == 1001
 
 
+@pytest.mark.parametrize("key", ["correct 'horse'", "x'" + "0f" * 32 + "'", bytes(range(32))])
+def test_a_database_with_a_key_is_encrypted(key):
+    with closing(litepack.connect("new.db", key=key)) as db:
+        make(db)
+        assert db.execute("pragma cipher").fetchone()
+    with closing(litepack.connect("new.db", key=key)) as db:
+        assert count(db) == 1000
+    with closing(litepack.connect("new.db")) as db, pytest.raises(sqlite3.DatabaseError, match="not a database"):
+        count(db)
+    with pytest.raises(sqlite3.DatabaseError, match="wrong key"):
+        litepack.connect("new.db", key="another")
+
+
+def test_a_key_for_what_is_not_encrypted_is_an_error():
+    for connect, name in [(sqlite3.connect, "plain.db"), (litepack.connect, "packed.db")]:
+        with closing(connect(name)) as db:
+            make(db)
+        with pytest.raises(sqlite3.DatabaseError, match="not encrypted"):
+            litepack.connect(name, key="secret")
+    with pytest.raises(sqlite3.DatabaseError, match="not encrypted"):
+        litepack.connect(":memory:", key="secret")
+    for wrong in ["", b"secret", "x'00'", "a\0b"]:
+        with pytest.raises((sqlite3.DatabaseError, ValueError)) as error:
+            litepack.connect("new.db", key=wrong)
+        assert "secret" not in str(error.value)
+
+
 @pytest.mark.parametrize("without_methods", ["", "litepack._library.hasattr = lambda *arguments: False"])
 def test_the_program_configures_and_other_sql_does_not(without_methods):
     code = f"""

@@ -9,6 +9,8 @@ import litepack
 assert_type(litepack.connect("a.db", timeout=1.0, isolation_level=None), sqlite3.Connection)
 litepack.connect(pathlib.Path("a.db")).execute("select 1")
 litepack.connect(b"a.db")
+litepack.connect("a.db", key="secret").close()
+litepack.connect("a.db", key=b"0" * 32, timeout=1.0).close()
 litepack.load(sqlite3.connect(":memory:"), default=True)
 litepack.register(new_databases="packed")
 assert_type(litepack.uri("a.db", mode="ro", level=9), str)

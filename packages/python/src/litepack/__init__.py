@@ -40,7 +40,9 @@ __all__ = [
 __version__ = version("litepack")
 
 
-def connect(database: Database, **options: Unpack[ConnectOptions]) -> sqlite3.Connection:
+def connect(
+    database: Database, *, key: str | bytes | None = None, **options: Unpack[ConnectOptions]
+) -> sqlite3.Connection:
     """Opens a database, packed or not, and returns a connection of Python's ``sqlite3``.
 
     ``database`` is what :func:`sqlite3.connect` takes: a path as ``str``, ``bytes`` or ``pathlib.Path``, ``":memory:"``,
@@ -51,9 +53,32 @@ def connect(database: Database, **options: Unpack[ConnectOptions]) -> sqlite3.Co
 
     ``"http://..."`` and ``"https://..."`` open a file on a web server, ``"s3://bucket/key"`` one in an object store,
     read-only, and fetch what a query needs.
+
+    ``key`` is that of an encrypted database, and a new one is encrypted with it: a passphrase as ``str``, or 32 ``bytes``.
+    A wrong key, or one for a database that is not encrypted, raises :class:`sqlite3.DatabaseError`.
     """
     load_once()
+    give_key = None if key is None else _pragma_key(key)
     named = add_vfs(os.fsdecode(database)) if options.pop("uri", False) else uri(database)
     # Which overload it is depends on the options; their types are checked above.
     opened: sqlite3.Connection = sqlite3.connect(named, uri=True, **options)  # type: ignore[call-overload]
+    if give_key is not None:
+        try:
+            # A database that is none of Litepack's knows no such pragma, and has no answer.
+            if opened.execute(give_key).fetchone() is None:
+                raise sqlite3.NotSupportedError("there is a key, and the database is not encrypted")
+        except BaseException:
+            opened.close()
+            raise
     return opened
+
+
+def _pragma_key(key: str | bytes) -> str:
+    if isinstance(key, bytes):
+        if len(key) != 32:
+            raise ValueError("a key of bytes has 32 of them; a passphrase is a str")
+        return f"pragma key = \"x'{key.hex()}'\""
+    if "\0" in key:
+        raise ValueError("embedded null character in the key")
+    quoted = key.replace("'", "''")
+    return f"pragma key = '{quoted}'"
