@@ -30,6 +30,33 @@ is_plain() { if [[ $(head -c 15 "$1") == "SQLite format 3" ]]; then echo plain; 
 
 check "the version function answers" "$(named <<<"select litepack_version();")" "[0-9]*.[0-9]*.[0-9]*"
 
+# Encrypted: SQLite's shell gives the key by the pragma.
+key="pragma key = 'correct horse';"
+check "a key makes an encrypted database" "$(named <<<".open 'file:secret.db?vfs=litepack'
+$key
+$fill
+$count")" "ok"$'\n'"$answer"
+check "which opens with it by name" "$(default <<<".open secret.db
+$key
+$count")" "ok"$'\n'"$answer"
+check "and not without" "$(default <<<".open secret.db
+$count")" "*file is not a database*"
+check "the pragma says why" "$(default <<<".open secret.db
+pragma litepack_info;")" "*file is encrypted: give PRAGMA key*"
+check "another key is wrong" "$(default <<<".open secret.db
+pragma key = 'another';")" "*wrong key*"
+check "the default VFS copies nothing of it in plain" "$(default <<<".open secret.db
+$key
+vacuum into 'copy.db';")" "ok"$'\n'"*bad parameter or other API misuse*"
+check "of which nothing is left" "$(cat copy.db 2>/dev/null | wc -c)" "0"
+rm -f copy.db
+check "a copy by ours has the same key" "$(default <<<".open secret.db
+$key
+vacuum into 'file:copy.db?vfs=litepack';
+.open copy.db
+$key
+$count")" "ok"$'\n'"ok"$'\n'"$answer"
+
 got=$(named <<<".open 'file:a.db?vfs=litepack'
 $fill
 $count

@@ -21,6 +21,8 @@ pub(crate) struct Around {
     pub(crate) is_ours: bool,
     /// The connection has a temporary database on disk that is not encrypted.
     pub(crate) has_plain_temp: bool,
+    /// The running statement is a `VACUUM INTO` of an encrypted database.
+    pub(crate) is_copied: bool,
     /// The running statement is an `ATTACH` with a key, which SQLite drops.
     pub(crate) is_attached_with_key: bool,
 }
@@ -76,6 +78,7 @@ impl Around {
             let to = (&raw mut vfs).cast();
             let has_vfs = api.file_control_on(db, c"main", fcntl::VFS_POINTER, to) == OK;
             Around {
+                is_copied: matches!(said, Said::VacuumInto(_)) && key.is_some(),
                 key,
                 is_ours: main.is_some() || (has_vfs && is_ours(vfs)) || api.keeps_temp_in_memory(),
                 has_plain_temp: has_plain_temp(api, db),

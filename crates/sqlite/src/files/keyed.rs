@@ -19,6 +19,7 @@ use litepack_store::{Error, FileOffset, try_key};
 use super::packed::PackedFile;
 use super::place::{NotOpened, Place};
 use super::{Around, Database, Event, File, Methods};
+use crate::beside::handed_on;
 use crate::c::codes::{CANTOPEN, Code, ERROR, MISUSE, OK};
 use crate::failure::{Failure, While, read};
 use crate::host::file::{BusyHandler, HostFile};
@@ -40,6 +41,9 @@ const PLAIN_TEMP_NOW: &str = "this connection has a temporary database in plain:
 /// Why a new database is refused that was attached with a key which SQLite does not hand on.
 const KEY_NOT_HEARD: &str = "SQLite does not hand on the key of ATTACH ... KEY, and nothing is to be stored in plain: \
      call litepack_attach(file, schema, key), or say hexkey= in the URI";
+/// Why `VACUUM INTO` fails whose target the default VFS has left to the host.
+const COPY_IN_PLAIN: &str = "VACUUM INTO would copy this encrypted database in plain: name the copy as \
+     'file:copy.db?vfs=litepack'";
 /// Why a second connection cannot share the cache of the first.
 const SHARED: &str =
     "connections cannot share the cache of an encrypted database: open it without cache=shared";
@@ -161,10 +165,13 @@ impl File for KeyedFile {
     const LOOKS_AROUND: bool = true;
 
     fn looks_around(&self) -> bool {
-        !self.has_met && self.joined > 0
+        self.joined > 0 && (!self.has_met || handed_on::is_noted())
     }
 
     fn meet(&mut self, around: &Around) -> Result<(), Failure> {
+        if handed_on::take() && around.is_copied {
+            return Err(Failure::new(MISUSE, COPY_IN_PLAIN));
+        }
         match (&mut self.state, &around.key) {
             (State::Locked(_), Some(key)) => match self.unlock(Arc::clone(key)) {
                 // A key of its own is to be given.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use litepack_cipher::Key;
 use litepack_columns::sql::{Error, Result, Sql, Value};
 
-use crate::c::codes::{CANTOPEN, Code, ERROR, OK};
+use crate::c::codes::{CANTOPEN, Code, ERROR, NOTADB, OK};
 use crate::failure::Failure;
 use crate::files::Database;
 use crate::offered_key::with_key;
@@ -135,6 +135,10 @@ pub(super) fn attach(call: &Call<'_>) -> Result<()> {
                 ..call.error(why)
             })
         }
+        Err(error) if error.code & 0xff == NOTADB && is_taken => Err(Error {
+            code: error.code,
+            ..call.error("the key is wrong, or the file is not an encrypted database")
+        }),
         Err(error) => Err(error),
     }
 }
