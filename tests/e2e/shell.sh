@@ -45,11 +45,35 @@ check "the pragma says why" "$(default <<<".open secret.db
 pragma litepack_info;")" "*file is encrypted: give PRAGMA key*"
 check "another key is wrong" "$(default <<<".open secret.db
 pragma key = 'another';")" "*wrong key*"
-check "the default VFS copies nothing of it in plain" "$(default <<<".open secret.db
+for mode in "journal_mode = delete" "journal_mode = wal" "locking_mode = exclusive"; do
+    for copy in "vacuum into 'copy.db'" "; /* */ vacuum main into 'copy.db'"; do
+        check "the default VFS copies nothing of it in plain ($mode, $copy)" "$(default <<<".open secret.db
 $key
-vacuum into 'copy.db';")" "ok"$'\n'"*bad parameter or other API misuse*"
-check "of which nothing is left" "$(cat copy.db 2>/dev/null | wc -c)" "0"
-rm -f copy.db
+pragma $mode;
+insert into t(x) values ('more');
+delete from t where x = 'more';
+$copy;")" "*bad parameter or other API misuse*"
+        check "of which nothing is left" "$(cat copy.db 2>/dev/null | wc -c)" "0"
+        rm -f copy.db
+    done
+done
+for name in "'new.db' as n" "'new.db' as n key 'k'"; do
+    check "nor is a new one attached to it by the default VFS ($name)" "$(default <<<".open secret.db
+$key
+attach $name;
+create table n.t(x);")" "*bad parameter or other API misuse*"
+    rm -f new.db
+done
+check "a new one in plain is made beside an encrypted one" "$(default <<<".open secret.db
+$key
+.open new.db
+$fill
+pragma journal_mode = wal;
+delete from t where id > 2;
+$count
+pragma integrity_check;")" "ok"$'\n'"wal"$'\n'"2|3|row 2 of many 3dde"$'\n'"ok"
+check "which is a plain file" "$(stock new.db <<<"$count")" "2|3|row 2 of many 3dde"
+rm -f new.db
 check "a copy by ours has the same key" "$(default <<<".open secret.db
 $key
 vacuum into 'file:copy.db?vfs=litepack';

@@ -18,21 +18,22 @@ use crate::beside::open_files::{Key as FileKey, beside, wal_view};
 use crate::beside::stamp::FileStamp;
 use crate::c::api::Api;
 use crate::c::codes::{
-    CANTOPEN, Code, MISUSE, NOTADB, OPEN_CREATE, OPEN_EXCLUSIVE, OPEN_MAIN_DB, OPEN_READONLY,
-    OPEN_READWRITE,
+    CANTOPEN, Code, IOCAP_IMMUTABLE, MISUSE, NOTADB, OPEN_CREATE, OPEN_EXCLUSIVE, OPEN_MAIN_DB,
+    OPEN_READONLY, OPEN_READWRITE,
 };
 use crate::c::library::Shim;
 use crate::failure::{Failure, While, read, report};
 use crate::files::Database;
 use crate::files::archive::ArchiveFile;
 use crate::files::journal::JournalFile;
-use crate::files::keyed::KeyedFile;
+use crate::files::keyed::{KeyedFile, SHARED, Wishes};
 use crate::files::log::LogFile;
 use crate::files::packed::PackedFile;
 use crate::files::place::{NotOpened, Place};
 use crate::files::refused::Refused;
 use crate::files::remote::{self, Location, RemoteFile};
 use crate::files::temporary::TemporaryFile;
+use crate::files::undecided::UndecidedFile;
 use crate::host::file::HostFile;
 use crate::host::name::{HostName, MainName};
 use crate::offered_key;
@@ -51,6 +52,8 @@ pub(crate) enum Opened {
     Packed(Box<PackedFile>, c_int),
     /// One that is encrypted, or may become so.
     Keyed(Box<KeyedFile>, c_int),
+    /// One that may turn out not to be the host's to have.
+    Undecided(Box<UndecidedFile>, c_int),
     Temporary(Box<TemporaryFile>, c_int),
     /// From here on what is only read, whatever was asked for.
     Archive(Box<ArchiveFile<HostFile>>),
@@ -122,6 +125,8 @@ impl Opening<'_> {
             Ok(asked) => asked,
             Err(why) => return Ok(self.refuse(why)),
         };
+        let is_shared = |(key, value): &(String, String)| key == "cache" && value == "shared";
+        asked.shares_cache = parameters.iter().any(is_shared);
         let offered = offered_key::take();
         if let Some(location) = asked.remote {
             if explicit_key(&parameters) || offered.is_some() {
@@ -129,7 +134,14 @@ impl Opening<'_> {
             }
             return self.remote(location, asked.settings);
         }
-        let (disk, granted) = self.name.host().open(self.flags)?;
+        // SQLite names a file that it cannot attach, with all of its URI.
+        let shows_key = explicit && explicit_key(&parameters);
+        let (disk, granted) = match self.name.host().open(self.flags) {
+            Err(code) if shows_key => {
+                return Ok(self.refuse_after(&Failure::new(code, CANNOT_OPEN)));
+            }
+            opened => opened?,
+        };
         let kind = kind_of(api, &disk)?;
         // A file with a key is ours if it is new, whoever is asked: nothing is to be stored in plain.
         let has_key = offered.is_some() || explicit_key(&parameters);
@@ -142,11 +154,18 @@ impl Opening<'_> {
                 Ok(Some(key)) => Some(Arc::new(key)),
                 Err(why) => return Ok(self.refuse(why)),
             };
-            return self.packed(disk, granted, asked);
+            return match self.packed(disk, granted, asked) {
+                Err(failure) if explicit_key(&parameters) => Ok(self.refuse_after(&failure)),
+                opened => opened,
+            };
         }
         if offered.is_some() || (explicit && has_key) {
             drop(disk);
             return Ok(self.refuse(UNENCRYPTED.into()));
+        }
+        if kind == FileKind::Empty && shim.is_default && encrypted::was_open() {
+            let file = UndecidedFile::new(disk);
+            return Ok(Opened::Undecided(Box::new(file), granted));
         }
         drop(disk);
         match kind {
@@ -158,7 +177,13 @@ impl Opening<'_> {
     /// Opens a file that was asked for in a wrong way, so that the user gets the words.
     fn refuse(&self, why: String) -> Opened {
         self.shim.api().log(MISUSE, &why);
-        Opened::Refused(Refused(why))
+        Opened::Refused(Refused::new(why))
+    }
+
+    /// The same after a failure whose text must not be SQLite's.
+    fn refuse_after(&self, failure: &Failure) -> Opened {
+        report(self.shim.api(), failure);
+        Opened::Refused(Refused::after(failure))
     }
 
     /// A main database that was looked at is the host's. It exists by now, so it can no longer be asked to be created
@@ -175,15 +200,27 @@ impl Opening<'_> {
             path: disk.path().to_owned(),
             names,
             journal: self.name.journal(),
-            is_immutable: self.name.is_on(c"immutable"),
+            is_immutable: self.name.is_on(c"immutable")
+                || disk.characteristics() & IOCAP_IMMUTABLE != 0,
             is_writable: granted & OPEN_READONLY == 0,
             erases_by_default: self.shim.api().compiled_with(c"SECURE_DELETE"),
             settings: asked.settings,
         };
         let is_empty = kind_of(self.shim.api(), &disk)? == FileKind::Empty;
         let is_encrypted = !is_empty && read(is_encrypted(&disk))?;
+        let wishes = Wishes {
+            plain_temp: asked.plain_temp,
+            shares_cache: asked.shares_cache,
+        };
+        if asked.shares_cache && (is_encrypted || asked.key.is_some()) {
+            return Ok(self.refuse(SHARED.into()));
+        }
         if is_encrypted && asked.key.is_none() {
-            let file = KeyedFile::locked(disk, place, asked.plain_temp);
+            if place.is_immutable {
+                // SQLite asks for its length while it opens it, and never again.
+                return Ok(self.refuse(IMMUTABLE.into()));
+            }
+            let file = KeyedFile::locked(disk, place, wishes);
             return Ok(Opened::Keyed(Box::new(file), granted));
         }
         let file = match place.open(disk, asked.key) {
@@ -192,7 +229,7 @@ impl Opening<'_> {
             Err(NotOpened::Failed(failure)) => return Err(failure),
         };
         Ok(match is_empty || is_encrypted {
-            true => Opened::Keyed(Box::new(KeyedFile::open(file, asked.plain_temp)), granted),
+            true => Opened::Keyed(Box::new(KeyedFile::open(file, wishes)), granted),
             false => Opened::Packed(Box::new(file), granted),
         })
     }
@@ -260,6 +297,12 @@ fn kind_of(api: Api, disk: &HostFile) -> Result<FileKind, Failure> {
 /// Why a file is not opened that has a key and should not.
 const UNENCRYPTED: &str = "there is a key, and the file is not encrypted";
 
+/// Why an encrypted database is refused that nothing is to change.
+const IMMUTABLE: &str =
+    "an immutable database that is encrypted needs its key in the URI: hexkey= or key=";
+/// Why a file with a key in its URI is not opened.
+const CANNOT_OPEN: &str = "the database cannot be opened";
+
 /// Whether the parameters of a URI have a key.
 fn explicit_key(parameters: &[(String, String)]) -> bool {
     let names = |(key, _): &(String, String)| key == "key" || key == "hexkey";
@@ -273,6 +316,7 @@ struct Asked {
     remote: Option<Location>,
     key: Option<Arc<Key>>,
     plain_temp: bool,
+    shares_cache: bool,
 }
 
 impl Asked {
@@ -293,6 +337,7 @@ impl Asked {
             remote,
             key: None,
             plain_temp: plain_temp_from_uri(parameters)?,
+            shares_cache: false,
         })
     }
 }

@@ -133,6 +133,67 @@ fn vacuum_into_takes_the_key_of_what_it_copies() {
     assert!(place.is_silent());
 }
 
+/// Main's key may come when something is attached already, and a key may have been withdrawn by another connection.
+#[test]
+fn a_new_database_has_the_key_that_main_has_by_then() {
+    if !vfs::is_litepack() {
+        return vfs::skip_packed();
+    }
+    let place = Place::new();
+    let main = vfs::open(&place.path("main.db")).unwrap();
+    let new = place.path("new.db");
+    main.execute("attach ? as other", [uri(&new)]).unwrap();
+    assert!(count_in(&main, "other").is_err());
+    main.execute_batch(&format!("pragma main.key = \"{KEY}\""))
+        .unwrap();
+    let sql =
+        format!("create table other.t(a, b, c); insert into other.t values (1, '{CANARY}', 0)");
+    main.execute_batch(&sql).unwrap();
+    drop(main);
+    assert_eq!(count(&open(&new, KEY).unwrap()).unwrap(), 1);
+    let path = place.filled("a.db");
+    for mode in ["delete", "wal"] {
+        let (one, two) = (open(&path, KEY).unwrap(), open(&path, KEY).unwrap());
+        one.execute_batch(&format!("pragma journal_mode = {mode}"))
+            .unwrap();
+        assert_eq!(count(&two).unwrap() + count(&one).unwrap(), 1000);
+        one.execute_batch(&format!("pragma rekey = '{OTHER}'"))
+            .unwrap();
+        let copy = place.path(&format!("{mode}.db"));
+        failure(two.execute("vacuum into ?", [uri(&copy)]));
+        assert!(!copy.exists() || std::fs::read(&copy).unwrap().is_empty());
+        let again = open(&path, OTHER).unwrap();
+        for sql in ["vacuum into ?", ";vacuum main into ?"] {
+            let _ = std::fs::remove_file(&copy);
+            again.execute(sql, [uri(&copy)]).unwrap();
+            assert_eq!(count(&open(&copy, OTHER).unwrap()).unwrap(), 500);
+        }
+        again
+            .execute_batch(&format!("pragma rekey = \"{KEY}\""))
+            .unwrap();
+    }
+}
+
+/// A rekey is followed by closing: SQLite checkpoints then, and nothing is looked at any more.
+#[test]
+fn a_wal_goes_when_its_database_is_closed_after_rekey() {
+    if !vfs::is_litepack() {
+        return vfs::skip_packed();
+    }
+    let place = Place::new();
+    let path = place.filled("a.db");
+    let main = vfs::open(&place.path("main.db")).unwrap();
+    attach(&main, &path, KEY).unwrap();
+    main.execute_batch("pragma other.journal_mode = wal; insert into other.t(b) values ('x')")
+        .unwrap();
+    assert!(place.path("a.db-lpw").exists());
+    main.execute_batch(&format!("pragma other.rekey = '{OTHER}'"))
+        .unwrap();
+    drop(main);
+    assert!(!place.path("a.db-lpw").exists());
+    assert_eq!(count(&open(&path, OTHER).unwrap()).unwrap(), 500);
+}
+
 #[test]
 fn a_backup_has_the_key_of_its_destination() {
     if !vfs::is_litepack() {

@@ -87,8 +87,20 @@ fn without_the_key_nothing_is_read_or_touched() {
     }
     let place = Place::new();
     let path = place.filled("a.db");
+    let refused = vfs::open_with(&path, "immutable=1")
+        .unwrap_err()
+        .to_string();
+    assert!(refused.contains("needs its key in the URI"), "{refused}");
+    let immutable = vfs::open_with(&path, &format!("immutable=1&{IN_URI}")).unwrap();
+    assert_eq!(count(&immutable).unwrap(), 500);
+    drop(immutable);
+    // What a hot journal and a WAL would be, which nobody without the key may look at.
+    for suffix in ["-lpjourn", "-lpw"] {
+        let beside = place.path(&format!("a.db{suffix}"));
+        std::fs::write(beside, [0x5a; 5000]).unwrap();
+    }
     let before = place.files();
-    for parameters in ["", "mode=ro", "immutable=1", "nolock=1", "cache_mb=7"] {
+    for parameters in ["", "mode=ro", "nolock=1", "cache_mb=7"] {
         let connection = vfs::open_with(&path, parameters).expect(parameters);
         for sql in [
             "select count(*) from t",
@@ -118,12 +130,41 @@ fn without_the_key_nothing_is_read_or_touched() {
             .unwrap();
         give(&connection, "litepack_level", "7").unwrap();
         assert!(place.files() == before, "{parameters}");
+    }
+    for suffix in ["-lpjourn", "-lpw"] {
+        std::fs::remove_file(place.path(&format!("a.db{suffix}"))).unwrap();
+    }
+    for parameters in ["", "mode=ro", "nolock=1"] {
+        let connection = vfs::open_with(&path, parameters).unwrap();
+        give(&connection, "litepack_level", "7").unwrap();
         give(&connection, "key", KEY).unwrap();
         assert_eq!(count(&connection).unwrap(), 500);
         assert_eq!(
             answer(&connection, "pragma litepack_level"),
             Some("7".into())
         );
+    }
+}
+
+/// SQLite names a file that it cannot attach, with its URI.
+#[test]
+fn a_key_in_a_uri_is_in_no_message() {
+    if !vfs::is_litepack() {
+        return vfs::skip_packed();
+    }
+    let place = Place::new();
+    let path = place.filled("a.db");
+    let connection = vfs::open(&place.path("b.db")).unwrap();
+    for (path, mode) in [
+        (&path, ""),
+        (&place.path("none/a.db"), ""),
+        (&place.path("c.db"), "&mode=rw"),
+    ] {
+        let uri = vfs::uri(path, vfs::under_test(), &format!("key=s3cret{mode}"));
+        let (_, words) = failure(connection.execute("attach ? as other", [&uri]));
+        assert!(!words.contains("s3cret"), "{words}");
+        let error = vfs::open_uri(&uri).unwrap_err().to_string();
+        assert!(!error.contains("s3cret"), "{error}");
     }
 }
 
@@ -276,26 +317,15 @@ fn connections_do_not_share_the_cache_of_an_encrypted_database() {
     }
     let place = Place::new();
     let path = place.filled("a.db");
-    let first = vfs::open_with(&path, &format!("cache=shared&{IN_URI}")).unwrap();
-    first.execute_batch("begin").unwrap();
-    assert_eq!(count(&first).unwrap(), 500);
-    let error = vfs::open_with(&path, "cache=shared")
-        .unwrap_err()
-        .to_string();
-    assert!(error.contains("cannot share"), "{error}");
-    // The first one goes on.
-    assert_eq!(count(&first).unwrap(), 500);
-    first
-        .execute_batch("commit; delete from t where a = 1")
-        .unwrap();
-    assert_eq!(count(&first).unwrap(), 499);
-    // Attached, SQLite does not ask whether it may.
-    let attaching = vfs::open(&place.path("b.db")).unwrap();
-    let uri = vfs::uri(&path, vfs::under_test(), "cache=shared");
-    attaching.execute("attach ? as other", [&uri]).unwrap();
-    let read = attaching.query_row("select count(*) from other.t", [], |_| Ok(()));
-    assert!(is_refused(read));
-    assert!(is_refused(count(&first)));
-    give(&first, "key", KEY).unwrap();
-    assert_eq!(count(&first).unwrap(), 499);
+    for parameters in ["cache=shared".into(), format!("cache=shared&{IN_URI}")] {
+        let error = vfs::open_with(&path, &parameters).unwrap_err().to_string();
+        assert!(error.contains("cannot share"), "{error}");
+        let attaching = vfs::open(&place.path("b.db")).unwrap();
+        let uri = vfs::uri(&path, vfs::under_test(), &parameters);
+        let (_, words) = failure(attaching.execute("attach ? as other", [&uri]));
+        assert!(!words.contains("0011"), "{words}");
+    }
+    // Nor does one become encrypted that may be shared.
+    let new = vfs::open_with(&place.path("new.db"), "cache=shared").unwrap();
+    assert!(failure(give(&new, "key", KEY)).1.contains("cannot share"));
 }

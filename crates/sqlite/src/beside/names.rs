@@ -50,7 +50,7 @@ pub(crate) fn is_filled(beside: Beside, name: &CStr) -> bool {
 
 /// Files of SQLite's usual names beside the database of this path that hold something. They are none of its own; a
 /// program without Litepack would write them into it.
-pub(super) fn strangers(path: &[u8]) -> impl Iterator<Item = CString> {
+pub(crate) fn strangers(path: &[u8]) -> impl Iterator<Item = CString> {
     let of = |suffix: &str| [path, suffix.as_bytes()].concat();
     let wal = Some(of("-wal")).filter(|wal| first_byte(wal).is_some());
     // One that begins with a zero was kept for the next transaction.

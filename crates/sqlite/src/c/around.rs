@@ -9,7 +9,7 @@ use litepack_cipher::Key;
 
 use super::api::{Api, call};
 use super::bindings::{sqlite3, sqlite3_file, sqlite3_vfs};
-use super::codes::{NOTFOUND, OK, fcntl};
+use super::codes::{ERROR, NOTFOUND, OK, fcntl};
 use super::library::is_ours;
 
 /// What an encrypted file, or one that may become so, has to know before it is used.
@@ -17,12 +17,12 @@ use super::library::is_ours;
 pub(crate) struct Around {
     /// The key of the database that the running `VACUUM INTO` copies, or else of the main one.
     pub(crate) key: Option<Arc<Key>>,
+    /// Whether that one has a key cannot be told, or what its key is.
+    pub(crate) is_unclear: bool,
     /// The main database was opened by one of our VFSes. Temporary files are, too, then.
     pub(crate) is_ours: bool,
     /// The connection has a temporary database on disk that is not encrypted.
     pub(crate) has_plain_temp: bool,
-    /// The running statement is a `VACUUM INTO` of an encrypted database.
-    pub(crate) is_copied: bool,
     /// The running statement is an `ATTACH` with a key, which SQLite drops.
     pub(crate) is_attached_with_key: bool,
 }
@@ -32,6 +32,7 @@ pub(crate) struct Around {
 #[repr(C)]
 pub(crate) struct KeyQuestion {
     asker: *const u8,
+    is_encrypted: bool,
     key: Option<Arc<Key>>,
 }
 
@@ -41,6 +42,7 @@ impl KeyQuestion {
     fn new() -> KeyQuestion {
         KeyQuestion {
             asker: &raw const HERE,
+            is_encrypted: false,
             key: None,
         }
     }
@@ -52,11 +54,14 @@ impl KeyQuestion {
     pub(crate) unsafe fn at<'a>(at: *mut c_void) -> Option<&'a mut KeyQuestion> {
         // SAFETY: any such question begins with who asks, and that is an address of this library only if its code has
         // made the question.
-        unsafe { (at.cast::<*const u8>().read() == &raw const HERE).then(|| &mut *at.cast()) }
+        let is_ours = || unsafe { at.cast::<*const u8>().read() == &raw const HERE };
+        // SAFETY: as above.
+        (!at.is_null() && is_ours()).then(|| unsafe { &mut *at.cast() })
     }
 
-    pub(crate) fn answer(&mut self, key: Option<Arc<Key>>) {
-        self.key = key;
+    /// An encrypted file may have no key to give.
+    pub(crate) fn answer(&mut self, is_encrypted: bool, key: Option<Arc<Key>>) {
+        (self.is_encrypted, self.key) = (is_encrypted, key);
     }
 }
 
@@ -69,18 +74,23 @@ impl Around {
         // SAFETY: as the caller says.
         unsafe {
             let said = said_by_running(api, db);
-            let main = key_of(api, db, c"main");
-            let key = match &said {
-                Said::VacuumInto(schema) => key_of(api, db, schema).flatten(),
-                _ => main.clone().flatten(),
+            let main = of_file(api, db, c"main");
+            let is_known = !matches!(main, OfFile::None);
+            let source = match &said {
+                Said::VacuumInto(schema) => of_file(api, db, schema),
+                Said::SomeVacuum => OfFile::Unclear,
+                _ => main,
             };
             let mut vfs: *mut sqlite3_vfs = ptr::null_mut();
             let to = (&raw mut vfs).cast();
             let has_vfs = api.file_control_on(db, c"main", fcntl::VFS_POINTER, to) == OK;
             Around {
-                is_copied: matches!(said, Said::VacuumInto(_)) && key.is_some(),
-                key,
-                is_ours: main.is_some() || (has_vfs && is_ours(vfs)) || api.keeps_temp_in_memory(),
+                is_unclear: matches!(source, OfFile::Unclear),
+                key: match source {
+                    OfFile::Key(key) => Some(key),
+                    _ => None,
+                },
+                is_ours: is_known || (has_vfs && is_ours(vfs)) || api.keeps_temp_in_memory(),
                 has_plain_temp: has_plain_temp(api, db),
                 is_attached_with_key: matches!(said, Said::AttachWithKey),
             }
@@ -88,16 +98,31 @@ impl Around {
     }
 }
 
-/// The key of a database; `None` if its file is none that could have one.
+/// What is known of the file of a database.
+#[derive(Debug)]
+enum OfFile {
+    /// It is none of ours, or there is none.
+    None,
+    Plain,
+    Key(Arc<Key>),
+    Unclear,
+}
+
+/// Asks the file of a database.
 ///
 /// # Safety
 /// As [`Around::of`].
-unsafe fn key_of(api: Api, db: *mut sqlite3, schema: &CStr) -> Option<Option<Arc<Key>>> {
+unsafe fn of_file(api: Api, db: *mut sqlite3, schema: &CStr) -> OfFile {
     let mut question = KeyQuestion::new();
     let argument = (&raw mut question).cast();
     // SAFETY: the connection is open; only our files answer this, and the question lives until they have.
     let code = unsafe { api.file_control_on(db, schema, fcntl::LITEPACK_KEY, argument) };
-    (code == OK).then_some(question.key)
+    match (code, question.key) {
+        (OK, Some(key)) => OfFile::Key(key),
+        (OK, None) if !question.is_encrypted => OfFile::Plain,
+        (NOTFOUND | ERROR, _) => OfFile::None,
+        _ => OfFile::Unclear,
+    }
 }
 
 /// Whether the temporary database has a file, and it is not encrypted.
@@ -125,19 +150,21 @@ enum Said {
     Nothing,
     AttachWithKey,
     VacuumInto(CString),
+    /// What SQLite says itself in a `VACUUM`, whose own words were not understood.
+    SomeVacuum,
 }
 
 /// # Safety
 /// As [`Around::of`].
 unsafe fn said_by_running(api: Api, db: *mut sqlite3) -> Said {
-    let mut statement = ptr::null_mut();
+    let (mut statement, mut found) = (ptr::null_mut(), Said::Nothing);
     loop {
         // SAFETY: the connection is open and its mutex held, so its statements stay. The text of one is a string, or
         // null.
         unsafe {
             statement = call!(api.table(), next_stmt(db, statement));
             if statement.is_null() {
-                return Said::Nothing;
+                return found;
             }
             if call!(api.table(), stmt_busy(statement)) == 0 {
                 continue;
@@ -148,6 +175,7 @@ unsafe fn said_by_running(api: Api, db: *mut sqlite3) -> Said {
             }
             match said(CStr::from_ptr(text).to_bytes()) {
                 Said::Nothing => {}
+                Said::SomeVacuum => found = Said::SomeVacuum,
                 said => return said,
             }
         }
@@ -171,8 +199,13 @@ impl Token<'_> {
 /// What a statement says, by its text.
 fn said(text: &[u8]) -> Said {
     let mut tokens = Vec::new();
-    let mut rest = text;
+    let mut rest = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
     while let Some((token, behind)) = next_token(rest) {
+        // SQLite keeps those before a statement with it.
+        if tokens.is_empty() && token == Token::Other(b';') {
+            rest = behind;
+            continue;
+        }
         // Most statements are others, and may be long.
         if tokens.is_empty() && !token.is(b"attach") && !token.is(b"vacuum") {
             return Said::Nothing;
@@ -193,6 +226,9 @@ fn said(text: &[u8]) -> Said {
             CString::new(schema).map_or(Said::Nothing, Said::VacuumInto)
         }
         [attach, rest @ ..] if attach.is(b"attach") && has_key(rest) => Said::AttachWithKey,
+        [attach, .., Token::Word(name)] if attach.is(b"attach") && name.starts_with(b"vacuum_") => {
+            Said::SomeVacuum
+        }
         _ => Said::Nothing,
     }
 }
@@ -227,7 +263,9 @@ fn next_token(mut text: &[u8]) -> Option<(Token<'_>, &[u8])> {
         found.map_or(text.len(), |at| at + mark.len())
     };
     loop {
-        text = text.trim_ascii_start();
+        let is_space = |byte: &u8| byte.is_ascii_whitespace() || *byte == 0x0b;
+        let space = text.iter().take_while(|byte| is_space(byte)).count();
+        text = &text[space..];
         if text.starts_with(b"--") {
             text = &text[behind(text, b"\n")..];
         } else if text.starts_with(b"/*") {
@@ -237,7 +275,8 @@ fn next_token(mut text: &[u8]) -> Option<(Token<'_>, &[u8])> {
         }
     }
     let first = *text.first()?;
-    let is_of_word = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_' || *byte >= 0x80;
+    let is_of_word =
+        |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$') || *byte >= 0x80;
     if is_of_word(&first) {
         let len = text.iter().take_while(|byte| is_of_word(byte)).count();
         let (word, rest) = text.split_at(len);
@@ -283,6 +322,8 @@ mod tests {
             "attach ?1 as key key ?2",
             "attach 'a' as [key] KEY'b'",
             "attach key as x key y",
+            "; ;\nattach 'a' as b key 'c'",
+            "\u{feff}attach 'a' as b key 'c'",
         ] {
             assert_eq!(said(text.as_bytes()), Said::AttachWithKey, "{text}");
         }
@@ -315,6 +356,8 @@ mod tests {
         assert_eq!(of("VACUUM/**/aux INTO ?"), "aux");
         assert_eq!(of("vacuum \"a \"\"b\" into ?"), "a \"b");
         assert_eq!(of("vacuum [into] into ?"), "into");
+        assert_eq!(of(";vacuum a$b into ?"), "a$b");
+        assert_eq!(of("ATTACH '' AS vacuum_0123"), "SomeVacuum");
         assert_eq!(of("vacuum"), "Nothing");
         assert_eq!(of("vacuum aux"), "Nothing");
     }

@@ -58,6 +58,11 @@ pub(crate) unsafe fn control<F: File>(
         // SQLite says this once, when it has opened the file, of a place that stays as long as the file is open.
         state.connection = arg.cast();
     }
+    if F::PASSES_ON {
+        // SAFETY: the argument is the operation's.
+        let forward = |host: &HostFile| unsafe { host.control(op, arg) };
+        return answered(state.file.host().map_or(NOTFOUND, forward));
+    }
     if op == fcntl::MMAP_SIZE && state.file.database().is_some() {
         // SAFETY: the argument is an i64 to read and write.
         unsafe { mmap_size(arg, &mut state.mmap_size) };
@@ -110,7 +115,7 @@ pub(crate) unsafe fn control<F: File>(
         fcntl::LITEPACK_KEY => {
             // SAFETY: the argument is a question.
             let question = unsafe { KeyQuestion::at(arg) }.ok_or(NOTFOUND)?;
-            question.answer(database.key());
+            question.answer(database.is_encrypted(), database.key());
             Ok(())
         }
         fcntl::LITEPACK_MAINTAIN => {

@@ -17,7 +17,8 @@ use crate::c::around::Around;
 use crate::c::bindings::{SQLITE_SHM_LOCK, SQLITE_SHM_UNLOCK, sqlite3_file, sqlite3_io_methods};
 use crate::c::codes::{
     BUSY, CANTOPEN, Code, INTERNAL, IOERR_FSTAT, IOERR_FSYNC, IOERR_NOMEM, IOERR_READ,
-    IOERR_SHORT_READ, IOERR_TRUNCATE, IOERR_WRITE, MISUSE, OK, READONLY, as_io_error, fcntl,
+    IOERR_SHORT_READ, IOERR_TRUNCATE, IOERR_WRITE, LOCK_SHARED, MISUSE, OK, READONLY, as_io_error,
+    fcntl,
 };
 use crate::c::guard::guard;
 use crate::failure::{Failure, report};
@@ -43,6 +44,9 @@ struct Inner<F> {
 
 // SQLite's memory for a file begins at a multiple of 8.
 const _: () = assert!(align_of::<Object<()>>() <= 8);
+
+/// How many bytes SQLite reads of a file while it opens it, and never again.
+const FIRST_READ: c_int = 100;
 
 /// Bytes of an object of ours in the memory that SQLite gives for a file. A VFS asks for no less than this, and for no
 /// more than the one below asks for.
@@ -139,8 +143,8 @@ unsafe fn with_interrupts<F: File>(
     }
 }
 
-/// Has a file look around on its connection, if it wants to: before it is locked, or its size is asked for, which comes
-/// first where nothing is locked.
+/// Has a file look around on its connection, if it wants to: when a transaction takes its first lock, and before it is
+/// read or written, which is first where nothing is locked. None of these comes first while a connection is closed.
 ///
 /// # Safety
 /// As [`with`].
@@ -148,19 +152,21 @@ unsafe fn look_around<F: File>(file: *mut sqlite3_file) -> Code {
     if !F::LOOKS_AROUND {
         return OK;
     }
-    let mut on = None;
-    // SAFETY: what the caller promises. SQLite keeps the place of a connection as long as the file is open, and calls
-    // its methods with the mutex of the connection held. None of this file is running by then.
+    // SAFETY: what the caller promises. SQLite keeps the place of a connection as long as the file is open, and calls its
+    // methods with the mutex of the connection held. No method of this file is running.
     unsafe {
-        let code = with::<F>(file, |state| {
-            if state.file.looks_around() {
-                let db = state.connection.as_ref().copied();
-                on = db.filter(|db| !db.is_null()).map(|db| (state.api, db));
-            }
-            Ok(())
-        });
-        let (OK, Some((api, db))) = (code, on) else {
-            return code;
+        let inner = (*file.cast::<Object<F>>()).inner;
+        if inner.is_null() || (*inner).running || (*inner).poisoned {
+            return OK;
+        }
+        let state = &raw const (*inner).state;
+        if !(*state).file.looks_around() {
+            return OK;
+        }
+        let api = (*state).api;
+        let db = (*state).connection.as_ref().copied();
+        let Some(db) = db.filter(|db| !db.is_null()) else {
+            return OK;
         };
         let mut around = Around::default();
         let look = || {
@@ -287,6 +293,13 @@ unsafe extern "C" fn read<F: File>(
     // SAFETY: see above; the buffer has `n` bytes.
     unsafe {
         let buf = std::slice::from_raw_parts_mut(to.cast::<u8>(), len(n));
+        // While a file is being opened there is nothing around it yet.
+        if n != FIRST_READ {
+            match look_around::<F>(file) {
+                OK => {}
+                code => return code,
+            }
+        }
         let code = with::<F>(file, |state| {
             relieved::<F>()?;
             let done = state.file.read(buf, offset)?;
@@ -318,6 +331,10 @@ unsafe extern "C" fn write<F: File>(
     // SAFETY: see above; the buffer has `n` bytes.
     unsafe {
         let bytes = std::slice::from_raw_parts(from.cast::<u8>(), len(n));
+        match look_around::<F>(file) {
+            OK => {}
+            code => return as_io_error(code, IOERR_WRITE),
+        }
         let code = with::<F>(file, |state| {
             relieved::<F>()?;
             state.file.write(bytes, offset)
@@ -347,10 +364,6 @@ unsafe extern "C" fn sync<F: File>(file: *mut sqlite3_file, flags: c_int) -> c_i
 unsafe extern "C" fn file_size<F: File>(file: *mut sqlite3_file, to: *mut i64) -> c_int {
     // SAFETY: see above.
     let code = unsafe {
-        match look_around::<F>(file) {
-            OK => {}
-            code => return code,
-        }
         with::<F>(file, |state| {
             let size = i64::try_from(state.file.size()?).map_err(|_| IOERR_FSTAT)?;
             to.write(size);
@@ -371,7 +384,11 @@ unsafe extern "C" fn lock<F: File>(file: *mut sqlite3_file, level: c_int) -> c_i
     };
     // SAFETY: see above.
     unsafe {
-        match look_around::<F>(file) {
+        match if level == LOCK_SHARED {
+            look_around::<F>(file)
+        } else {
+            OK
+        } {
             OK => with(file, lock),
             code => code,
         }

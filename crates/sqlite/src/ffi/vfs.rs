@@ -132,6 +132,7 @@ impl Opening<'_> {
                 Opened::Log(file, granted) => self.finish(*file, granted),
                 Opened::Packed(file, granted) => self.finish(*file, granted),
                 Opened::Keyed(file, granted) => self.finish(*file, granted),
+                Opened::Undecided(file, granted) => self.finish(*file, granted),
                 Opened::Temporary(file, granted) => self.finish(*file, granted),
                 Opened::Archive(file) => self.finish_read_only(*file),
                 Opened::Remote(file) => self.finish_read_only(*file),

@@ -18,8 +18,8 @@ use litepack_store::{Error, FileOffset, try_key};
 
 use super::packed::PackedFile;
 use super::place::{NotOpened, Place};
-use super::{Around, Database, Event, File, Methods};
-use crate::beside::handed_on;
+use super::{Around, Database, Event, File, KEY_NOT_HEARD, Methods, UNCLEAR};
+use crate::beside::encrypted::was_open;
 use crate::c::codes::{CANTOPEN, Code, ERROR, MISUSE, OK};
 use crate::failure::{Failure, While, read};
 use crate::host::file::{BusyHandler, HostFile};
@@ -28,35 +28,36 @@ use crate::options::{Name, Setting};
 /// How many bytes SQLite reads when it opens a file. It never reads just these again.
 const FIRST_READ: usize = 100;
 
-/// The answer to how long a locked file is that nothing changes. SQLite asks that when it opens one, and never again: it
-/// must not be too little. What is beyond the end is never named by a page before it.
-const SIZE_UNKNOWN: u64 = 1 << 40;
-
 /// Why a database is refused whose temporary files would be in plain.
 const PLAIN_TEMP: &str = "temporary files of this connection are not encrypted, as its main database is not opened by \
      Litepack: open that with vfs=litepack, too, or say plain_temp=1 in the URI of the encrypted one";
 /// The same where one is there already.
 const PLAIN_TEMP_NOW: &str = "this connection has a temporary database in plain: open the encrypted database before \
      anything is stored in temporary tables, or say plain_temp=1 in its URI";
-/// Why a new database is refused that was attached with a key which SQLite does not hand on.
-const KEY_NOT_HEARD: &str = "SQLite does not hand on the key of ATTACH ... KEY, and nothing is to be stored in plain: \
-     call litepack_attach(file, schema, key), or say hexkey= in the URI";
-/// Why `VACUUM INTO` fails whose target the default VFS has left to the host.
-const COPY_IN_PLAIN: &str = "VACUUM INTO would copy this encrypted database in plain: name the copy as \
-     'file:copy.db?vfs=litepack'";
+/// The same where nothing is known of the connection.
+const UNKNOWN: &str = "the VFS above this one does not tell which connection opens an encrypted database, and what else \
+     is there: say plain_temp=1 in its URI if that VFS keeps temporary files, copies and other connections from plain";
 /// Why a second connection cannot share the cache of the first.
-const SHARED: &str =
+pub(crate) const SHARED: &str =
     "connections cannot share the cache of an encrypted database: open it without cache=shared";
+
+/// What the URI says.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wishes {
+    /// Temporary files in plain are the user's wish.
+    pub(crate) plain_temp: bool,
+    /// Other connections may use what SQLite has in memory of the file.
+    pub(crate) shares_cache: bool,
+}
 
 /// An open file.
 pub(crate) struct KeyedFile {
     state: State,
-    /// Temporary files in plain are the user's wish.
-    plain_temp: bool,
+    wishes: Wishes,
     /// How many connections have joined.
     joined: usize,
-    /// A connection has joined that has not given the key.
-    is_shared: bool,
+    /// Of those, how many while it was encrypted and another one had it: their cache is that one's.
+    strangers: usize,
     /// What is around was looked at, and nothing there was wrong.
     has_met: bool,
 }
@@ -79,7 +80,7 @@ struct Locked {
 
 impl KeyedFile {
     /// One without its key.
-    pub(crate) fn locked(disk: HostFile, place: Place, plain_temp: bool) -> KeyedFile {
+    pub(crate) fn locked(disk: HostFile, place: Place, wishes: Wishes) -> KeyedFile {
         let locked = Locked {
             disk,
             place,
@@ -87,20 +88,20 @@ impl KeyedFile {
             busy: None,
             secure_delete: None,
         };
-        KeyedFile::new(State::Locked(Box::new(locked)), plain_temp)
+        KeyedFile::new(State::Locked(Box::new(locked)), wishes)
     }
 
     /// One that is open.
-    pub(crate) fn open(file: PackedFile, plain_temp: bool) -> KeyedFile {
-        KeyedFile::new(State::Open(Box::new(file)), plain_temp)
+    pub(crate) fn open(file: PackedFile, wishes: Wishes) -> KeyedFile {
+        KeyedFile::new(State::Open(Box::new(file)), wishes)
     }
 
-    fn new(state: State, plain_temp: bool) -> KeyedFile {
+    fn new(state: State, wishes: Wishes) -> KeyedFile {
         KeyedFile {
             state,
-            plain_temp,
+            wishes,
             joined: 0,
-            is_shared: false,
+            strangers: 0,
             has_met: false,
         }
     }
@@ -108,8 +109,15 @@ impl KeyedFile {
     /// The database, if it may be used.
     fn opened(&mut self) -> Result<&mut PackedFile, Failure> {
         match &mut self.state {
-            State::Open(_) if self.is_shared => Err(Failure::new(no_key().code, SHARED)),
-            State::Open(file) => Ok(file),
+            State::Open(_) if self.strangers > 0 => Err(Failure::new(no_key().code, SHARED)),
+            State::Open(file) => {
+                let may_be_read = self.joined > 0 || self.wishes.plain_temp;
+                let may_matter = || file.is_encrypted() || (file.may_get_key() && was_open());
+                if !may_be_read && may_matter() {
+                    return Err(Failure::new(MISUSE, UNKNOWN));
+                }
+                Ok(file)
+            }
             State::Locked(_) => Err(no_key()),
             State::Closed => Err(closed()),
         }
@@ -121,6 +129,9 @@ impl KeyedFile {
             return Ok(());
         };
         read(try_key(&locked.disk, &key))?;
+        // The file is still open then, and the user may try again.
+        let alone = locked.place.expect_alone();
+        alone.map_err(|why| Failure::new(MISUSE, why))?;
         let State::Locked(locked) = std::mem::replace(&mut self.state, State::Closed) else {
             return Ok(());
         };
@@ -165,13 +176,12 @@ impl File for KeyedFile {
     const LOOKS_AROUND: bool = true;
 
     fn looks_around(&self) -> bool {
-        self.joined > 0 && (!self.has_met || handed_on::is_noted())
+        // Main's key may come later.
+        let may_get_key = || matches!(&self.state, State::Open(file) if file.may_get_key());
+        self.joined > 0 && (!self.has_met || may_get_key())
     }
 
     fn meet(&mut self, around: &Around) -> Result<(), Failure> {
-        if handed_on::take() && around.is_copied {
-            return Err(Failure::new(MISUSE, COPY_IN_PLAIN));
-        }
         match (&mut self.state, &around.key) {
             (State::Locked(_), Some(key)) => match self.unlock(Arc::clone(key)) {
                 // A key of its own is to be given.
@@ -182,6 +192,10 @@ impl File for KeyedFile {
                 _ if around.is_attached_with_key => {
                     return Err(Failure::new(MISUSE, KEY_NOT_HEARD));
                 }
+                _ if around.is_unclear => return Err(Failure::new(MISUSE, UNCLEAR)),
+                Some(_) if self.joined > 1 || self.wishes.shares_cache => {
+                    return Err(Failure::new(MISUSE, SHARED));
+                }
                 Some(key) => file.give_key(Arc::clone(key))?,
                 None => {}
             },
@@ -191,7 +205,7 @@ impl File for KeyedFile {
             State::Open(file) => file.is_encrypted(),
             State::Locked(_) | State::Closed => return Ok(()),
         };
-        if is_encrypted && !self.plain_temp {
+        if is_encrypted && !self.wishes.plain_temp {
             let why = match (around.has_plain_temp, around.is_ours) {
                 (true, _) => Some(PLAIN_TEMP_NOW),
                 (_, false) => Some(PLAIN_TEMP),
@@ -206,15 +220,18 @@ impl File for KeyedFile {
     }
 
     fn read(&mut self, buf: &mut [u8], offset: u64) -> Result<usize, Failure> {
-        if offset == 0 && buf.len() == FIRST_READ && matches!(self.state, State::Locked(_)) {
-            return Ok(0);
+        match &mut self.state {
+            State::Locked(_) if offset == 0 && buf.len() == FIRST_READ => Ok(0),
+            // SQLite has not said yet which connection opens it.
+            State::Open(file) if offset == 0 && buf.len() == FIRST_READ => file.read(buf, offset),
+            _ => self.opened()?.read(buf, offset),
         }
-        self.opened()?.read(buf, offset)
     }
 
     fn size(&mut self) -> Result<u64, Failure> {
-        match &self.state {
-            State::Locked(locked) if locked.place.is_immutable => Ok(SIZE_UNKNOWN),
+        match &mut self.state {
+            // Nor then, where nothing changes the file.
+            State::Open(file) if self.joined == 0 => file.size(),
             _ => self.opened()?.size(),
         }
     }
@@ -341,8 +358,9 @@ impl Database for KeyedFile {
 
     fn joined_by(&mut self, connection: usize) {
         self.joined += 1;
-        // A shared cache: the one that joins may not know the key. SQLite does not say whether it gives one.
-        self.is_shared |= self.joined > 1 && self.is_encrypted();
+        if self.joined > 1 && self.is_encrypted() {
+            self.strangers += 1;
+        }
         match &mut self.state {
             State::Open(file) => file.joined_by(connection),
             State::Locked(locked) => locked.connection = Some(connection),
@@ -367,13 +385,13 @@ impl Database for KeyedFile {
     }
 
     fn refused(&self) -> Option<&str> {
-        self.is_shared.then_some(SHARED)
+        (self.strangers > 0).then_some(SHARED)
     }
 
     fn turn_away(&mut self) -> Option<String> {
-        // It goes, and the first one can go on.
-        let was_shared = std::mem::take(&mut self.is_shared);
-        was_shared.then(|| SHARED.into())
+        // It goes, and those that were there before can go on.
+        self.strangers = self.strangers.checked_sub(1)?;
+        Some(SHARED.into())
     }
 
     fn is_encrypted(&self) -> bool {
@@ -385,21 +403,21 @@ impl Database for KeyedFile {
     }
 
     fn key(&self) -> Option<Arc<Key>> {
-        match &self.state {
-            State::Open(file) if !self.is_shared => file.key(),
-            _ => None,
-        }
+        let State::Open(file) = &self.state else {
+            return None;
+        };
+        // Another handle may have changed it: what was withdrawn must open no new file.
+        let is_current = |key: &Arc<Key>| try_key(file.disk(), key).is_ok();
+        file.key()
+            .filter(|key| self.strangers == 0 && is_current(key))
     }
 
     fn give_key(&mut self, key: Arc<Key>) -> Result<(), Failure> {
+        if self.joined > 1 || self.wishes.shares_cache {
+            return Err(Failure::told(ERROR, SHARED));
+        }
         match &mut self.state {
-            State::Locked(_) => {
-                self.unlock(key)?;
-            }
-            State::Open(file) if self.is_shared => {
-                read(try_key(file.disk(), &key))?;
-                self.is_shared = false;
-            }
+            State::Locked(_) => self.unlock(key)?,
             State::Open(file) => file.give_key(key)?,
             State::Closed => return Err(closed()),
         }
@@ -408,11 +426,15 @@ impl Database for KeyedFile {
     }
 
     fn change_key(&mut self, key: Option<Arc<Key>>) -> Result<(), Failure> {
-        if self.is_encrypted() && matches!(self.state, State::Locked(_)) {
+        if matches!(self.state, State::Locked(_)) {
             return Err(Failure::told(ERROR, no_key().why));
         }
+        let was_encrypted = self.is_encrypted();
+        if !was_encrypted && (self.joined > 1 || self.wishes.shares_cache) {
+            return Err(Failure::told(ERROR, SHARED));
+        }
         self.opened()?.change_key(key)?;
-        self.has_met = false;
+        self.has_met &= was_encrypted;
         Ok(())
     }
 }

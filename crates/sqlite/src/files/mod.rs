@@ -15,6 +15,7 @@ pub(crate) mod remote;
 pub(crate) mod sealed;
 pub(crate) mod split;
 pub(crate) mod temporary;
+pub(crate) mod undecided;
 
 use std::ffi::c_int;
 use std::ops::Range;
@@ -41,12 +42,15 @@ pub(crate) trait File {
     const SECTOR_SIZE: c_int = 4096;
     /// The properties of the medium that SQLite may expect.
     const CHARACTERISTICS: c_int = IOCAP_IMMUTABLE;
-    /// Whether it may want to know what is around, before it is used.
+    /// Whether it may want to know what is around on its connection, before it is used.
     const LOOKS_AROUND: bool = false;
     /// Whether calls take memory that can be refused. A journal has to be read and written when memory is short.
     const TAKES_MEMORY: bool = true;
     /// Whether it is a temporary file whose content is sealed.
     const IS_SEALED: bool = false;
+
+    /// Whether file controls are the host's to answer.
+    const PASSES_ON: bool = false;
 
     /// Whether it wants to know now.
     fn looks_around(&self) -> bool {
@@ -128,6 +132,13 @@ pub(crate) trait File {
         OK
     }
 }
+
+/// Why a new database is refused that was attached with a key which SQLite does not hand on.
+pub(crate) const KEY_NOT_HEARD: &str = "SQLite does not hand on the key of ATTACH ... KEY, and nothing is to be stored in \
+     plain: call litepack_attach(file, schema, key), or say hexkey= in the URI";
+/// Why one is refused if it cannot be told whether it is a copy of an encrypted database.
+pub(crate) const UNCLEAR: &str = "it is not known with which key a new database is to be encrypted: the key of the one \
+     beside it, or that it copies, was changed, or it is busy. Open both anew";
 
 /// The answer of an archive, and of a file on a server, to a key.
 const NOT_ENCRYPTED: &str = "this file is not encrypted, and cannot be";

@@ -9,7 +9,7 @@ use litepack_store::{JOURNAL_SUFFIX, Options, Store, WAL_SUFFIX};
 use super::packed::PackedFile;
 use crate::beside::encrypted;
 use crate::beside::entry::Entry;
-use crate::beside::names::REPLACED;
+use crate::beside::names::{self, REPLACED};
 use crate::c::api::Names;
 use crate::c::codes::CANTOPEN;
 use crate::failure::{Failure, While};
@@ -51,6 +51,17 @@ impl From<Failure> for NotOpened {
 }
 
 impl Place {
+    /// An error in words if something lies beside the file that has to go first.
+    pub(crate) fn expect_alone(&self) -> Result<(), String> {
+        // SQLite looks for none where nothing can change.
+        match names::strangers(self.path.to_bytes()).next() {
+            Some(stranger) if !self.is_immutable => {
+                Err(beside_in_words(&stranger.to_string_lossy()))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Opens the database, or an empty file as one.
     pub(crate) fn open(
         &self,
@@ -78,13 +89,9 @@ impl Place {
         if entry.has_file() && store.disk().has_moved() {
             return Err(Failure::new(CANTOPEN, REPLACED).into());
         }
-        // Those beside a new database go with its first commit, as SQLite has it. SQLite looks for none where nothing can
-        // change.
-        let stranger = entry.strangers().next();
-        if let Some(stranger) = stranger.filter(|_| !store.is_new() && !self.is_immutable) {
-            return Err(NotOpened::Refused(beside_in_words(
-                &stranger.to_string_lossy(),
-            )));
+        // Those beside a new database go with its first commit, as SQLite has it.
+        if !store.is_new() {
+            self.expect_alone().map_err(NotOpened::Refused)?;
         }
         store.set_file(entry.file());
         let mut packed = Packed::new(store);

@@ -8,7 +8,7 @@ use litepack_btree::PageNumber;
 use litepack_cipher::Key;
 
 use super::{Database, File};
-use crate::c::codes::MISUSE;
+use crate::c::codes::{Code, MISUSE};
 use crate::failure::Failure;
 use crate::options::{Name, Setting};
 
@@ -16,11 +16,27 @@ use crate::options::{Name, Setting};
 const FIRST_READ: usize = 100;
 
 /// A file that is refused, with the reason.
-pub(crate) struct Refused(pub(crate) String);
+pub(crate) struct Refused {
+    why: String,
+    code: Code,
+}
 
 impl Refused {
+    /// One that was asked for in a wrong way.
+    pub(crate) fn new(why: String) -> Refused {
+        Refused { why, code: MISUSE }
+    }
+
+    /// One whose URI has a key, which a failure of `xOpen` would show: SQLite names a file that it cannot attach.
+    pub(crate) fn after(failure: &Failure) -> Refused {
+        Refused {
+            why: failure.why.to_string(),
+            code: failure.code,
+        }
+    }
+
     fn failure(&self) -> Failure {
-        Failure::new(MISUSE, self.0.clone())
+        Failure::new(self.code, self.why.clone())
     }
 }
 
@@ -44,15 +60,15 @@ impl File for Refused {
 
 impl Database for Refused {
     fn setting(&self, _: Name) -> Result<String, String> {
-        Err(self.0.clone())
+        Err(self.why.clone())
     }
 
     fn split(&mut self, _: PageNumber, _: usize) -> Result<String, Failure> {
-        Err(Failure::told(MISUSE, self.0.clone()))
+        Err(Failure::told(MISUSE, self.why.clone()))
     }
 
     fn apply(&mut self, _: Setting) -> Result<(), String> {
-        Err(self.0.clone())
+        Err(self.why.clone())
     }
 
     fn info(&mut self) -> Result<String, Failure> {
@@ -64,14 +80,14 @@ impl Database for Refused {
     }
 
     fn refused(&self) -> Option<&str> {
-        Some(&self.0)
+        Some(&self.why)
     }
 
     fn give_key(&mut self, _: Arc<Key>) -> Result<(), Failure> {
-        Err(Failure::told(MISUSE, self.0.clone()))
+        Err(Failure::told(MISUSE, self.why.clone()))
     }
 
     fn change_key(&mut self, _: Option<Arc<Key>>) -> Result<(), Failure> {
-        Err(Failure::told(MISUSE, self.0.clone()))
+        Err(Failure::told(MISUSE, self.why.clone()))
     }
 }

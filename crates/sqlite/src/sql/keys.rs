@@ -59,10 +59,10 @@ pub(super) fn pragma(
         (Asked::CipherVersion, None) if database.is_encrypted() => {
             return Some((OK, format!("litepack {}", super::VERSION)));
         }
-        (Asked::Cipher, Some(value)) if value.eq_ignore_ascii_case(CIPHER.as_bytes()) => {
-            return Some((OK, CIPHER.into()));
+        (Asked::Cipher, Some(value)) if !value.eq_ignore_ascii_case(CIPHER.as_bytes()) => {
+            Err(told(format!("the only cipher is {CIPHER}")))
         }
-        (Asked::Cipher, Some(_)) => Err(told(format!("the only cipher is {CIPHER}"))),
+        (Asked::Cipher, Some(_)) if database.is_encrypted() => return Some((OK, CIPHER.into())),
         (Asked::Cipher | Asked::CipherVersion, _) => return None,
         (Asked::Key(_) | Asked::Rekey(_), None) => {
             Err(told(format!("{} takes a value", name.to_ascii_lowercase())))
