@@ -50,6 +50,13 @@ impl Nonce {
 #[derive(Debug)]
 pub struct FreshNonce(Nonce);
 
+impl FreshNonce {
+    /// What it is, to be told in what is sealed with it.
+    pub fn told(&self) -> Nonce {
+        self.0
+    }
+}
+
 /// Some of them, neighbours.
 #[derive(Debug)]
 pub struct FreshNonces {

@@ -69,6 +69,12 @@ pub enum Refusal {
     OtherState,
     /// It is an older copy: the file has commits from it that it lacks.
     CutShort,
+    /// The file is encrypted.
+    NotEncrypted,
+    /// The file is not.
+    Encrypted,
+    /// Both are.
+    OtherKey,
 }
 
 impl std::fmt::Display for Refusal {
@@ -77,6 +83,9 @@ impl std::fmt::Display for Refusal {
             Refusal::OtherFile => "it belongs to another database",
             Refusal::OtherState => "it follows another state of this database",
             Refusal::CutShort => "it is an older copy, and lacks commits that this database has",
+            Refusal::NotEncrypted => "it is not encrypted, and this database is",
+            Refusal::Encrypted => "it is encrypted, and this database is not",
+            Refusal::OtherKey => "it is encrypted with another key than this database",
         })
     }
 }

@@ -61,6 +61,16 @@ impl From<Error> for io::Error {
     }
 }
 
+/// Not what a wrong key or a changed byte brings: that is damage, or the end of the log.
+impl From<litepack_cipher::Error> for Error {
+    fn from(error: litepack_cipher::Error) -> Error {
+        match error {
+            litepack_cipher::Error::OutOfMemory(_) => Error::OutOfMemory,
+            error => Error::Io(io::Error::other(error)),
+        }
+    }
+}
+
 impl From<OutOfMemory> for Error {
     fn from(_: OutOfMemory) -> Error {
         Error::OutOfMemory

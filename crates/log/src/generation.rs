@@ -1,15 +1,19 @@
 //! An open generation: what was found of it so far, and finding what was appended since.
 
+use std::sync::Arc;
+
+use litepack_cipher::Keys;
 use litepack_io::bytes::Reader;
 use litepack_io::storage::Storage;
 
 use crate::error::{Error, Result};
-use crate::format::head::{Generation, Hint, RECORDS_START};
+use crate::format::head::{Generation, HINT_LEN, Hint, RECORDS_START};
 use crate::format::node::Root;
-use crate::format::record::{self, Base, CUT, FRAME, Form, Frame, ROOT, Record, length, page_of};
+use crate::format::record::{Base, CUT, FRAME, Form, Frame, ROOT, length, page_of};
 use crate::index::FrameIndex;
 use crate::medium::Medium;
-use crate::records::{Records, content, is_vouched_for, load};
+use crate::records::{Loaded, Records, is_vouched_for, load, open};
+use crate::seal::Seal;
 use crate::versions::Versions;
 
 /// Bytes read first where a record may have been appended, and bytes read when there was one.
@@ -22,6 +26,8 @@ const WITNESS_EVERY: u64 = 1 << 18;
 #[derive(Debug)]
 pub(crate) struct Opened {
     pub generation: Generation,
+    /// If its records are sealed.
+    seal: Option<Seal>,
     /// The link of the next record.
     pub link: u32,
     pub index: FrameIndex,
@@ -37,10 +43,11 @@ pub(crate) struct Opened {
 }
 
 impl Opened {
-    /// A generation without records.
-    pub fn new(generation: Generation) -> Opened {
+    /// A generation without records, sealed if there are keys.
+    pub fn new(generation: Generation, keys: Option<&Arc<Keys>>) -> Opened {
         Opened {
             generation,
+            seal: keys.map(|keys| Seal::new(Arc::clone(keys))),
             link: 0,
             index: FrameIndex::default(),
             versions: Versions::default(),
@@ -54,29 +61,33 @@ impl Opened {
     /// Opens a generation that is in the file, by its hint if there is one.
     pub fn open<S: Storage>(
         generation: Generation,
+        keys: Option<&Arc<Keys>>,
         hint: Option<Hint>,
         medium: &mut Medium<S>,
     ) -> Result<Opened> {
-        let mut opened = Opened::new(generation);
+        let mut opened = Opened::new(generation, keys);
         medium.begin()?;
         if let Some(hint) = hint {
             let place = hint.root;
-            let bytes = load(medium, &opened.generation, ROOT, place)?;
-            let record = record::decode(&bytes, place, &opened.generation);
-            let is_it = bytes.len() == hint.len as usize;
-            let Some(record) = record.filter(|_| is_it) else {
+            let loaded = opened.load(ROOT, place, medium)?;
+            let record = &loaded.record;
+            if record.len != hint.len as usize {
                 return Err(Error::damaged(place, "the hint names no root"));
-            };
-            opened.apply(&record, place, true)?;
+            }
+            opened.apply((record.kind, record.len), loaded.content(), place, true)?;
             opened.link = record.next_link;
-            opened.synced = place + bytes.len() as u64;
+            opened.synced = place + record.len as u64;
             opened.hinted = Some(hint);
             medium.go_to(opened.synced);
         }
         opened.scan(medium)?;
         loop {
             let tail = medium.tail();
-            if tail >= opened.synced && !is_vouched_for(medium, &opened.generation, tail)? {
+            let is_end = tail >= opened.synced && {
+                let seal = opened.seal.as_ref();
+                !is_vouched_for(medium, &opened.generation, seal, tail)?
+            };
+            if is_end {
                 return Ok(opened);
             }
             // Another process may have appended both: what vouches, and what it vouches for.
@@ -94,14 +105,16 @@ impl Opened {
     pub fn scan<S: Storage>(&mut self, medium: &mut Medium<S>) -> Result<()> {
         let mut wanted = PEEK;
         loop {
-            let bytes = medium.read(medium.tail(), wanted)?;
+            let mut bytes = medium.read(medium.tail(), wanted)?;
             let mut at = 0;
             let short = loop {
                 let place = medium.tail();
-                let rest = bytes.get(at..).unwrap_or_default();
-                match record::decode(rest, place, &self.generation) {
+                let rest = bytes.get_mut(at..).unwrap_or_default();
+                let seal = self.seal.as_ref();
+                match open(rest, place, &self.generation, seal, medium)? {
                     Some(record) if record.link == self.link => {
-                        self.apply(&record, place, false)?;
+                        let content = rest.get(record.content).unwrap_or_default();
+                        self.apply((record.kind, record.len), content, place, false)?;
                         self.link = record.next_link;
                         at += record.len;
                         medium.go_to(place + record.len as u64);
@@ -120,26 +133,32 @@ impl Opened {
         }
     }
 
-    /// Notes what a record says.
-    fn apply(&mut self, record: &Record<'_>, place: u64, is_first: bool) -> Result<()> {
+    /// Notes what a record says, of this kind and length.
+    fn apply(
+        &mut self,
+        (kind, len): (u8, usize),
+        content: &[u8],
+        place: u64,
+        is_first: bool,
+    ) -> Result<()> {
         let damaged = || Error::damaged(place, "a record has no valid content");
-        match record.kind {
+        match kind {
             FRAME => {
-                let frame = Frame::decode(record.content, place, &self.generation);
+                let frame = Frame::decode(content, place, &self.generation);
                 let frame = frame.ok_or_else(damaged)?;
                 self.noted(&frame, place)?;
             }
             CUT => {
-                let frames = Reader::new(record.content).varint_u32();
+                let frames = Reader::new(content).varint_u32();
                 self.index.cut(frames.ok_or_else(damaged)?, place)?;
             }
             ROOT => {
-                let root = Root::decode(record.content, place).ok_or_else(damaged)?;
+                let root = Root::decode(content, place).ok_or_else(damaged)?;
                 if !is_first && root.frames != self.index.frames() {
                     return Err(damaged());
                 }
                 self.witnessed(root.witness, place);
-                self.rooted(root, place, record.len);
+                self.rooted(root, place, len);
             }
             _ => {}
         }
@@ -188,6 +207,7 @@ impl Opened {
         let records = Records {
             medium,
             generation: &self.generation,
+            seal: self.seal.as_mut(),
             link: &mut self.link,
         };
         self.index.find(number, &records)
@@ -201,18 +221,19 @@ impl Opened {
     ) -> Result<u64> {
         let mut content = Vec::new();
         frame.encode(medium.tail(), &self.generation, &mut content)?;
-        let place = self.append(FRAME, &content, medium)?;
+        let place = self.append(FRAME, &content, frame.witness.is_some(), medium)?;
         self.noted(frame, place)?;
         if self.index.is_due() {
             let mut records = Records {
                 medium,
                 generation: &self.generation,
+                seal: self.seal.as_mut(),
                 link: &mut self.link,
             };
             let root = self.index.grow(&mut records, self.synced)?;
             let mut content = Vec::new();
             root.encode(records.medium.tail(), &mut content)?;
-            let place = records.append(ROOT, &content)?;
+            let place = records.append(ROOT, &content, true)?;
             let len = usize::try_from(medium.tail() - place).unwrap_or(0);
             self.rooted(root, place, len);
         }
@@ -223,7 +244,7 @@ impl Opened {
     pub fn append_cut<S: Storage>(&mut self, frames: u32, medium: &mut Medium<S>) -> Result<()> {
         let mut content = Vec::new();
         litepack_io::bytes::put_varint(&mut content, frames.into());
-        let place = self.append(CUT, &content, medium)?;
+        let place = self.append(CUT, &content, false, medium)?;
         self.index.cut(frames, place)
     }
 
@@ -231,33 +252,46 @@ impl Opened {
         &mut self,
         kind: u8,
         content: &[u8],
+        vouches: bool,
         medium: &mut Medium<S>,
     ) -> Result<u64> {
         let mut records = Records {
             medium,
             generation: &self.generation,
+            seal: self.seal.as_mut(),
             link: &mut self.link,
         };
-        records.append(kind, content)
+        records.append(kind, content, vouches)
     }
 
-    /// The frame that has a record at `place`, in the bytes of that record.
+    /// The frame that has a record at `place`.
     pub fn frame<S: Storage>(&self, place: u64, medium: &Medium<S>) -> Result<LoadedFrame> {
-        let bytes = load(medium, &self.generation, FRAME, place)?;
-        Ok(LoadedFrame { bytes, place })
+        let loaded = self.load(FRAME, place, medium)?;
+        Ok(LoadedFrame { loaded, place })
+    }
+
+    fn load<S: Storage>(&self, kind: u8, place: u64, medium: &Medium<S>) -> Result<Loaded> {
+        load(medium, &self.generation, self.seal.as_ref(), kind, place)
+    }
+
+    /// The hint for the newest root, if the file has another one.
+    pub fn new_hint(&self) -> Option<(Hint, [u8; HINT_LEN])> {
+        let root = self.root.filter(|_| self.hinted != self.root)?;
+        let keys = self.seal.as_ref().map(Seal::keys);
+        Some((root, root.encode(&self.generation, keys)))
     }
 }
 
 /// A record of a frame.
 pub(crate) struct LoadedFrame {
-    bytes: Vec<u8>,
+    loaded: Loaded,
     place: u64,
 }
 
 impl LoadedFrame {
     /// What it holds; if `number` is given, of that frame.
     pub fn frame(&self, generation: &Generation, number: Option<u32>) -> Result<Frame<'_>> {
-        let frame = Frame::decode(content(&self.bytes), self.place, generation);
+        let frame = Frame::decode(self.loaded.content(), self.place, generation);
         let frame = frame.filter(|frame| number.is_none_or(|number| number == frame.number));
         frame.ok_or_else(|| Error::damaged(self.place, "another frame is there"))
     }

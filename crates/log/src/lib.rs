@@ -8,6 +8,8 @@
 //! A header that SQLite writes begins a *generation*: its records begin at the front of the same file again. A random
 //! number of it is in the checksum of each record.
 //!
+//! The log of an encrypted file is sealed with its keys: [`Log::with_keys`].
+//!
 //! Memory is bounded at any length of the log. Several processes may have it open, with SQLite's locks between them.
 //! Damage is an error; what a power loss tears off is not there.
 //!
@@ -17,6 +19,7 @@
 //! generation.rs  what is known of the newest generation; taking up what was appended
 //! aside.rs       copying what is about to be written over
 //! records.rs     a record at a place; what vouches for a record that is not whole
+//! seal.rs        sealing records, and opening them
 //! index.rs       where the newest record of a frame is
 //! versions.rs    which version of a page the next one stands on
 //! pages.rs       pages to stored versions and back
@@ -43,6 +46,7 @@ mod log;
 mod medium;
 mod pages;
 mod records;
+mod seal;
 #[cfg(any(test, fuzzing))]
 #[allow(
     clippy::indexing_slicing,

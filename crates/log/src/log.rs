@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use litepack_cipher::Keys;
 use litepack_io::cache::Cache;
 use litepack_io::memory::{append, copy, with_room, zeros};
 use litepack_io::storage::Storage;
@@ -35,6 +36,8 @@ pub struct Log<S> {
     refused: Option<Refusal>,
     /// The file that the log is for, if that can be asked.
     file: Option<Box<dyn BoundTo + Send>>,
+    /// Of that file, if it is encrypted.
+    keys: Option<Arc<Keys>>,
     pages: Pages,
     half: Option<Half>,
     /// What the caller says of others, and what it said when this handle last looked.
@@ -80,6 +83,7 @@ impl<S: Storage> Log<S> {
             opened: None,
             refused: None,
             file: None,
+            keys: None,
             pages: Pages::default(),
             half: None,
             view: None,
@@ -102,6 +106,21 @@ impl<S: Storage> Log<S> {
     pub fn with_cache(mut self, cache: Arc<Cache>) -> Log<S> {
         self.pages.set_cache(cache);
         self
+    }
+
+    /// The same for a file with these keys: what is written is sealed with them, and no other log is applied.
+    #[must_use]
+    pub fn with_keys(mut self, keys: Option<Arc<Keys>>) -> Log<S> {
+        self.set_keys(keys.as_ref());
+        self
+    }
+
+    /// The file has these keys now.
+    pub fn set_keys(&mut self, keys: Option<&Arc<Keys>>) {
+        if self.keys.as_ref().map(Arc::as_ptr) != keys.map(Arc::as_ptr) {
+            self.keys = keys.cloned();
+            self.forget();
+        }
     }
 
     /// Why the log is not applied, if it is not. What it holds is written over by the next header, or cut off: the caller
@@ -222,14 +241,11 @@ impl<S: Storage> Log<S> {
             // A longer file is no less right.
             let _ = self.medium.shorten(LEN_KEPT);
         }
-        if let Some(root) = opened.root
-            && opened.hinted != opened.root
-        {
-            let hint = root.encode(&opened.generation);
+        if let Some((root, hint)) = opened.new_hint()
             // Without a hint more is read, and no less is right.
-            if self.medium.storage().write_at(&hint, HINT_OFFSET).is_ok() {
-                opened.hinted = Some(root);
-            }
+            && self.medium.storage().write_at(&hint, HINT_OFFSET).is_ok()
+        {
+            opened.hinted = Some(root);
         }
         Ok(())
     }
@@ -306,14 +322,16 @@ impl<S: Storage> Log<S> {
 
     /// The head of the file is another one. Why it does not follow a file that says this, if it does not.
     fn follow(&mut self, mut head: Vec<u8>, state: Option<&FileState>) -> Result<Option<Refusal>> {
-        let mut found = Head::decode(&head);
+        let keys = self.keys.clone();
+        let decode = |head: &[u8]| Head::decode(head, keys.as_deref());
+        let mut found = decode(&head);
         // Another process may just be writing it.
         for _ in 0..3 {
             let again = self.medium.read(0, HEAD_LEN)?;
             if again == head {
                 break;
             }
-            (found, head) = (Head::decode(&again), again);
+            (found, head) = (decode(&again), again);
         }
         match found {
             Head::Empty => self.forget(),
@@ -330,6 +348,11 @@ impl<S: Storage> Log<S> {
                 slot,
             } => {
                 self.forget();
+                if let Some(refused) = refused_key(&generation, keys.as_deref()) {
+                    // What it holds cannot be looked at.
+                    self.head = head;
+                    return Ok(Some(refused));
+                }
                 let verdict = match &self.file {
                     Some(_) => generation.binding.judge(state),
                     None => Verdict::Follows,
@@ -343,7 +366,7 @@ impl<S: Storage> Log<S> {
                     self.head = head;
                     return Ok(refused);
                 }
-                let opened = Opened::open(generation, hint, &mut self.medium)?;
+                let opened = Opened::open(generation, keys.as_ref(), hint, &mut self.medium)?;
                 let is_blank = || {
                     let first = self.medium.read(RECORDS_START, 16)?;
                     Ok::<_, Error>(first.iter().all(|byte| *byte == 0))
@@ -520,7 +543,15 @@ impl<S: Storage> Log<S> {
     fn begin(&mut self, wal_header: [u8; WAL_HEADER_LEN]) -> Result<()> {
         let page_size = page_size(&wal_header).map_err(Error::Refused)?;
         self.refresh()?;
-        let (seq, slot) = match Head::decode(&self.head) {
+        let keys = self.keys.clone();
+        let mut is_cut = false;
+        let (seq, slot) = match Head::decode(&self.head, keys.as_deref()) {
+            Head::Newest { generation, .. }
+                if refused_key(&generation, keys.as_deref()).is_some() =>
+            {
+                is_cut = true;
+                (now().max(generation.seq.saturating_add(1)), 0)
+            }
             Head::Newest {
                 generation, slot, ..
             } => (generation.seq.wrapping_add(1), 1 - slot),
@@ -543,13 +574,19 @@ impl<S: Storage> Log<S> {
             wal_header,
             page_size,
             binding,
+            signature: None,
         };
+        let generation = generation.signed(keys.as_deref());
         self.forget();
         let offset = SLOT_OFFSETS.get(slot).copied().unwrap_or(0);
+        if is_cut {
+            // Nothing in plain stays in the log of an encrypted file, and no slot that this handle cannot judge.
+            self.medium.storage().truncate(0)?;
+        }
         self.medium.begin()?;
         (self.medium.storage()).write_at(&generation.encode(), offset)?;
         self.head = self.medium.read(0, HEAD_LEN)?;
-        self.opened = Some(Opened::new(generation));
+        self.opened = Some(Opened::new(generation, keys.as_ref()));
         self.is_begun = true;
         self.seen = self.view;
         Ok(())
@@ -747,6 +784,16 @@ impl<S: Storage> Log<S> {
 fn now() -> u64 {
     let now = std::time::UNIX_EPOCH.elapsed().unwrap_or_default();
     u64::try_from(now.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Why a generation is not one of these keys, or of none, if it is not.
+fn refused_key(generation: &Generation, keys: Option<&Keys>) -> Option<Refusal> {
+    match keys {
+        None => generation.signature.map(|_| Refusal::Encrypted),
+        Some(_) if generation.signature.is_none() => Some(Refusal::NotEncrypted),
+        Some(keys) if !generation.is_signed_by(keys) => Some(Refusal::OtherKey),
+        Some(_) => None,
+    }
 }
 
 const NO_HEADER: Error = Error::Refused("a frame before a header");

@@ -1,15 +1,17 @@
 //! The records of one generation: reading those at a place, appending, and looking for one that vouches for another.
 
+use litepack_io::memory::copy;
 use litepack_io::storage::Storage;
 
 use crate::error::{Error, Result};
 use crate::format::head::Generation;
 use crate::format::node::{Node, Root};
 use crate::format::record::{
-    self, FRAME, Frame, NODE, PREFIX_LEN, RECORD_LEN_MAX, ROOT, Record, length,
+    self, FRAME, Frame, NODE, RECORD_LEN_MAX, ROOT, Record, SaltAt, SealedRecord, length,
 };
 use crate::index::{ReadNode, WriteNode};
 use crate::medium::Medium;
+use crate::seal::{NewRecord, Seal};
 
 /// Most records are shorter.
 const GUESS: usize = 2048;
@@ -17,56 +19,89 @@ const GUESS: usize = 2048;
 /// A writer tells how far the log is durable more often than that.
 const WINDOW: usize = 1 << 20;
 const HASHED_MAX: usize = 8 << 20;
+/// To look whether a sealed record opens costs as much as to hash so many bytes more.
+const OPENING: usize = 1 << 10;
 
 /// The records of a generation.
 #[derive(Debug)]
 pub(crate) struct Records<'a, S> {
     pub medium: &'a mut Medium<S>,
     pub generation: &'a Generation,
+    /// If they are sealed.
+    pub seal: Option<&'a mut Seal>,
     /// The link of the next record.
     pub link: &'a mut u32,
 }
 
-/// The bytes of a whole record of this kind at a place that the log itself names.
+/// A whole record with its content in plain.
+#[derive(Debug)]
+pub(crate) struct Loaded {
+    bytes: Vec<u8>,
+    pub record: Record,
+}
+
+impl Loaded {
+    pub fn content(&self) -> &[u8] {
+        let content = self.bytes.get(self.record.content.clone());
+        content.unwrap_or_default()
+    }
+}
+
+/// The record that these bytes begin with, if they hold a whole one of this generation and place. Its content is in plain
+/// there then.
+pub(crate) fn open<S: Storage>(
+    bytes: &mut [u8],
+    place: u64,
+    generation: &Generation,
+    seal: Option<&Seal>,
+    medium: &Medium<S>,
+) -> Result<Option<Record>> {
+    match seal {
+        None => Ok(record::decode(bytes, place, generation)),
+        Some(seal) => seal.open(bytes, place, generation, medium),
+    }
+}
+
+/// The whole record of this kind at a place that the log itself names.
 pub(crate) fn load<S: Storage>(
     medium: &Medium<S>,
     generation: &Generation,
+    seal: Option<&Seal>,
     kind: u8,
     place: u64,
-) -> Result<Vec<u8>> {
+) -> Result<Loaded> {
     let damaged = || Error::damaged(place, "a record is not whole");
     let mut bytes = medium.read(place, GUESS)?;
     let len = length(&bytes).ok_or_else(damaged)?;
     if len > bytes.len() {
         bytes = medium.read(place, len)?;
     }
-    let found = record::decode(&bytes, place, generation).ok_or_else(damaged)?;
-    if found.kind != kind {
+    let found = open(&mut bytes, place, generation, seal, medium)?;
+    let record = found.ok_or_else(damaged)?;
+    if record.kind != kind {
         return Err(Error::damaged(place, "a record is of another kind"));
     }
-    bytes.truncate(len);
-    Ok(bytes)
-}
-
-/// The content of what [`load`] gave.
-pub(crate) fn content(bytes: &[u8]) -> &[u8] {
-    let end = bytes.len().saturating_sub(record::SUM_LEN);
-    bytes.get(PREFIX_LEN..end).unwrap_or_default()
+    Ok(Loaded { bytes, record })
 }
 
 impl<S: Storage> Records<'_, S> {
-    /// Appends a record, and gives its place.
-    pub fn append(&mut self, kind: u8, content: &[u8]) -> Result<u64> {
+    /// Appends a record, and gives its place. If it vouches for others, it can be opened without them.
+    pub fn append(&mut self, kind: u8, content: &[u8], vouches: bool) -> Result<u64> {
         let place = self.medium.tail();
         let mut bytes = Vec::new();
-        let next = record::encode(
-            kind,
-            *self.link,
-            content,
-            place,
-            self.generation,
-            &mut bytes,
-        )?;
+        let link = *self.link;
+        let next = match &mut self.seal {
+            None => record::encode(kind, link, content, place, self.generation, &mut bytes)?,
+            Some(seal) => {
+                let record = NewRecord {
+                    kind,
+                    link,
+                    content,
+                    is_carrier: vouches,
+                };
+                seal.seal(record, place, self.generation, &mut bytes)?
+            }
+        };
         self.medium.append(&mut bytes)?;
         *self.link = next;
         Ok(place)
@@ -75,8 +110,9 @@ impl<S: Storage> Records<'_, S> {
 
 impl<S: Storage> ReadNode for Records<'_, S> {
     fn node(&self, place: u64) -> Result<(u32, Node)> {
-        let bytes = load(self.medium, self.generation, NODE, place)?;
-        let node = Node::decode(content(&bytes), place);
+        let seal = self.seal.as_deref();
+        let loaded = load(self.medium, self.generation, seal, NODE, place)?;
+        let node = Node::decode(loaded.content(), place);
         node.ok_or_else(|| Error::damaged(place, "a node is not valid"))
     }
 }
@@ -85,7 +121,7 @@ impl<S: Storage> WriteNode for Records<'_, S> {
     fn write_node(&mut self, index: u32, node: &Node) -> Result<u64> {
         let mut content = Vec::new();
         node.encode(index, self.medium.tail(), &mut content)?;
-        self.append(NODE, &content)
+        self.append(NODE, &content, false)
     }
 }
 
@@ -94,6 +130,7 @@ impl<S: Storage> WriteNode for Records<'_, S> {
 pub(crate) fn is_vouched_for<S: Storage>(
     medium: &Medium<S>,
     generation: &Generation,
+    seal: Option<&Seal>,
     place: u64,
 ) -> Result<bool> {
     let bytes = medium.read(place, WINDOW + RECORD_LEN_MAX)?;
@@ -107,13 +144,31 @@ pub(crate) fn is_vouched_for<S: Storage>(
         if kind != FRAME && kind != ROOT {
             continue;
         }
+        let mut record = rest.get(..len).unwrap_or_default();
+        let mut copied = Vec::new();
+        if seal.is_some() {
+            let told = SealedRecord::decode(record);
+            if !told.is_some_and(|told| matches!(told.salt, SaltAt::Here(_))) {
+                continue;
+            }
+            copied = copy(record)?;
+            hashed += OPENING;
+        }
         hashed += len;
         if hashed > HASHED_MAX {
             break;
         }
         let at = place + at as u64;
-        let found = record::decode(rest, at, generation);
-        if found.is_some_and(|found| witness(&found, at, generation) > place) {
+        let found = match seal {
+            None => record::decode(record, at, generation),
+            Some(seal) => {
+                let found = seal.open(&mut copied, at, generation, medium)?;
+                record = &copied;
+                found
+            }
+        };
+        let content = |found: &Record| record.get(found.content.clone()).unwrap_or_default();
+        if found.is_some_and(|found| witness(found.kind, content(&found), at, generation) > place) {
             return Ok(true);
         }
     }
@@ -121,10 +176,10 @@ pub(crate) fn is_vouched_for<S: Storage>(
 }
 
 /// The place up to which a record says that everything was synced.
-fn witness(record: &Record<'_>, place: u64, generation: &Generation) -> u64 {
-    let told = match record.kind {
-        FRAME => Frame::decode(record.content, place, generation).and_then(|frame| frame.witness),
-        ROOT => Root::decode(record.content, place).map(|root| root.witness),
+fn witness(kind: u8, content: &[u8], place: u64, generation: &Generation) -> u64 {
+    let told = match kind {
+        FRAME => Frame::decode(content, place, generation).and_then(|frame| frame.witness),
+        ROOT => Root::decode(content, place).map(|root| root.witness),
         _ => None,
     };
     told.unwrap_or(0)

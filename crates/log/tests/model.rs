@@ -7,16 +7,16 @@ use std::sync::Arc;
 
 use litepack_io::cache::{Cache, CacheKind};
 use litepack_io::random::SplitMix64;
-use litepack_io::testing::CrashingStorage;
 use litepack_log::Log;
-use support::{Driver, content_of, rounds};
+use support::{Disk, Driver, content_of, rounds, seal_some};
 
 fn run(seed: u64, page_size: usize, calls: usize) {
+    seal_some(seed);
     let mut random = SplitMix64::new(seed ^ 0x5eed);
-    let storage = CrashingStorage::default();
+    let storage = Disk::default();
     let cache = Arc::new(Cache::new(1 << 20));
     cache.begin_use(CacheKind::Pages);
-    let open = || Log::new(storage.clone()).with_cache(Arc::clone(&cache));
+    let open = || support::log(storage.clone()).with_cache(Arc::clone(&cache));
     let mut driver = Driver::new(seed, page_size);
     let mut logs = [open(), open(), open()];
     let mut writer = 0;
@@ -52,7 +52,7 @@ fn run(seed: u64, page_size: usize, calls: usize) {
 }
 
 fn check(
-    log: &mut Log<CrashingStorage>,
+    log: &mut Log<Disk>,
     driver: &Driver,
     readable: usize,
     random: &mut SplitMix64,

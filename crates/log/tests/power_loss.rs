@@ -5,26 +5,25 @@ mod support;
 
 use litepack_io::random::SplitMix64;
 use litepack_io::storage::ReadAt;
-use litepack_io::testing::CrashingStorage;
 use litepack_log::Log;
-use support::{Driver, Op, content_of, rounds};
+use support::{Disk, Driver, Op, both, content_of, log as open, rounds, seal_some};
 
 const PAGE: usize = 512;
 
 /// A log that is written, and all states that may be found after a power loss.
 struct Run {
-    storage: CrashingStorage,
+    storage: Disk,
     driver: Driver,
-    log: Log<CrashingStorage>,
+    log: Log<Disk>,
     /// What could be read after each call since the last sync, that one first.
     states: Vec<Vec<u8>>,
 }
 
 impl Run {
     fn new(seed: u64) -> Run {
-        let storage = CrashingStorage::default();
+        let storage = Disk::default();
         Run {
-            log: Log::new(storage.clone()),
+            log: open(storage.clone()),
             storage,
             driver: Driver::new(seed, PAGE),
             states: vec![Vec::new()],
@@ -49,10 +48,10 @@ impl Run {
     }
 
     /// Opens what a power loss leaves, and gives the content.
-    fn after_power_loss(&self, loss: u64, context: &str) -> CrashingStorage {
+    fn after_power_loss(&self, loss: u64, context: &str) -> Disk {
         let image = self.storage.after_power_loss(loss);
-        let storage = CrashingStorage::with_image(image);
-        let mut log = Log::new(storage.clone());
+        let storage = Disk::with_image(image);
+        let mut log = open(storage.clone());
         let found = content_of(&mut log, PAGE);
         let found = found.unwrap_or_else(|error| panic!("{context}: {error}"));
         assert!(
@@ -68,6 +67,7 @@ impl Run {
 #[test]
 fn a_power_loss_leaves_a_state_after_the_last_sync() {
     for seed in 0..rounds(12) {
+        seal_some(seed);
         let mut run = Run::new(seed);
         let mut random = SplitMix64::new(seed);
         for call in 0..600 {
@@ -85,6 +85,7 @@ fn a_power_loss_leaves_a_state_after_the_last_sync() {
 #[test]
 fn what_was_torn_off_does_not_come_back() {
     for seed in 0..rounds(12) {
+        seal_some(seed);
         let mut run = Run::new(seed);
         let mut random = SplitMix64::new(seed ^ 0xbac);
         for loss in 0..8 {
@@ -94,7 +95,7 @@ fn what_was_torn_off_does_not_come_back() {
             }
             let context = format!("seed {seed}, loss {loss}");
             let storage = run.after_power_loss(random.next_u64() | 2, &context);
-            let mut log = Log::new(storage.clone());
+            let mut log = open(storage.clone());
             let found = content_of(&mut log, PAGE).unwrap();
             run.driver.go_on(&found);
             run = Run {
@@ -111,9 +112,10 @@ fn what_was_torn_off_does_not_come_back() {
 #[test]
 fn a_killed_writer_leaves_what_it_had_written() {
     for seed in 0..rounds(12) {
+        seal_some(seed);
         let mut random = SplitMix64::new(seed ^ 0x17);
         let mut run = Run::new(seed);
-        let mut reader = Log::new(run.storage.clone());
+        let mut reader = open(run.storage.clone());
         for kill in 0..20 {
             let until = run.storage.calls() + random.below(60);
             run.storage.fail(until, u64::MAX);
@@ -131,7 +133,7 @@ fn a_killed_writer_leaves_what_it_had_written() {
                 }
             };
             run.storage.fail(0, 0);
-            run.log = Log::new(run.storage.clone());
+            run.log = open(run.storage.clone());
             let found = content_of(&mut run.log, PAGE).unwrap();
             let context = format!("seed {seed}, kill {kill} in {op:?}");
             let is_cut = matches!(op, Op::Truncate(_)) && found == run.driver.readable();
@@ -148,6 +150,7 @@ fn a_killed_writer_leaves_what_it_had_written() {
 #[test]
 fn a_failed_sync_loses_nothing_that_a_later_one_promises() {
     for seed in 0..rounds(12) {
+        seal_some(seed);
         let mut run = Run::new(seed);
         run.storage.fail_badly();
         let mut random = SplitMix64::new(seed ^ 0xf5);
@@ -173,10 +176,11 @@ fn a_failed_sync_loses_nothing_that_a_later_one_promises() {
 #[test]
 fn a_writer_goes_on_after_a_failed_write() {
     for seed in 0..rounds(12) {
+        seal_some(seed);
         let mut random = SplitMix64::new(seed ^ 0x90);
         let mut run = Run::new(seed);
         run.storage.fail_badly();
-        let mut reader = Log::new(run.storage.clone());
+        let mut reader = open(run.storage.clone());
         for failure in 0..30 {
             let at = run.storage.calls() + random.below(40);
             run.storage.fail(at, at + 2);
@@ -195,125 +199,133 @@ fn a_writer_goes_on_after_a_failed_write() {
 /// The index is written with this frame, and a call of that fails.
 #[test]
 fn a_writer_goes_on_after_its_index_was_not_written() {
-    let offset = |number: u64| 32 + (number - 1) * (PAGE as u64 + 24);
-    let frame = |n: u64| {
-        let number = n as u8;
-        [&[0, 0, 0, 1, 0, 0, 0, 1][..], &[number; PAGE + 16]].concat()
-    };
-    for call in 0..8 {
-        let storage = CrashingStorage::default();
-        let mut log = Log::new(storage.clone());
-        log.write(&support::header(PAGE, 1), 0).unwrap();
-        for number in 1..2048 {
-            log.write(&frame(number), offset(number)).unwrap();
+    both(|| {
+        let offset = |number: u64| 32 + (number - 1) * (PAGE as u64 + 24);
+        let frame = |n: u64| {
+            let number = n as u8;
+            [&[0, 0, 0, 1, 0, 0, 0, 1][..], &[number; PAGE + 16]].concat()
+        };
+        for call in 0..8 {
+            let storage = Disk::default();
+            let mut log = open(storage.clone());
+            log.write(&support::header(PAGE, 1), 0).unwrap();
+            for number in 1..2048 {
+                log.write(&frame(number), offset(number)).unwrap();
+            }
+            let at = storage.calls() + call;
+            storage.fail(at, at + 1);
+            let done = log.write(&frame(2048), offset(2048));
+            assert_eq!(done.is_ok(), storage.calls() <= at, "call {call}");
+            storage.fail(0, 0);
+            for number in 2048..2060 {
+                log.write(&frame(number), offset(number)).unwrap();
+            }
+            let found = content_of(&mut log, PAGE).unwrap();
+            assert!(
+                found[32..] == (1..2060).flat_map(frame).collect::<Vec<_>>(),
+                "call {call}"
+            );
+            assert!(
+                content_of(&mut open(storage), PAGE).unwrap() == found,
+                "call {call}"
+            );
         }
-        let at = storage.calls() + call;
-        storage.fail(at, at + 1);
-        let done = log.write(&frame(2048), offset(2048));
-        assert_eq!(done.is_ok(), storage.calls() <= at, "call {call}");
-        storage.fail(0, 0);
-        for number in 2048..2060 {
-            log.write(&frame(number), offset(number)).unwrap();
-        }
-        let found = content_of(&mut log, PAGE).unwrap();
-        assert!(
-            found[32..] == (1..2060).flat_map(frame).collect::<Vec<_>>(),
-            "call {call}"
-        );
-        assert!(
-            content_of(&mut Log::new(storage), PAGE).unwrap() == found,
-            "call {call}"
-        );
-    }
+    });
 }
 
 /// The two slots take turns: one that is torn within a sector leaves the generation before.
 #[test]
 fn a_torn_slot_leaves_the_generation_before() {
-    let mut run = Run::new(1);
-    while run.driver.readable().len() < 8 * PAGE || !run.driver.is_between() {
-        run.step();
-    }
-    for round in 0..4 {
-        let before = run.storage.after_power_loss(1);
-        let content = run.driver.readable().to_vec();
-        let header = support::header(PAGE, 100 + round);
-        run.log.write(&header, 0).unwrap();
-        let after = run.storage.after_power_loss(1);
-        let changed: Vec<usize> = (0..4096).filter(|at| before[*at] != after[*at]).collect();
-        for arrived in 1..changed.len() {
-            let mut torn = before.clone();
-            changed[..arrived]
-                .iter()
-                .for_each(|at| torn[*at] = after[*at]);
-            let mut log = Log::new(CrashingStorage::with_image(torn));
-            let found = content_of(&mut log, PAGE).unwrap();
-            assert!(found == content, "round {round}, {arrived} bytes");
-        }
-        assert!(content_of(&mut run.log, PAGE).unwrap() == header);
-        run.driver.go_on(&header);
+    both(|| {
+        let mut run = Run::new(1);
         while run.driver.readable().len() < 8 * PAGE || !run.driver.is_between() {
             run.step();
         }
-    }
+        for round in 0..4 {
+            let before = run.storage.after_power_loss(1);
+            let content = run.driver.readable().to_vec();
+            let header = support::header(PAGE, 100 + round);
+            run.log.write(&header, 0).unwrap();
+            let after = run.storage.after_power_loss(1);
+            let changed: Vec<usize> = (0..4096).filter(|at| before[*at] != after[*at]).collect();
+            for arrived in 1..changed.len() {
+                let mut torn = before.clone();
+                changed[..arrived]
+                    .iter()
+                    .for_each(|at| torn[*at] = after[*at]);
+                let mut log = open(Disk::with_image(torn));
+                let found = content_of(&mut log, PAGE).unwrap();
+                assert!(found == content, "round {round}, {arrived} bytes");
+            }
+            assert!(content_of(&mut run.log, PAGE).unwrap() == header);
+            run.driver.go_on(&header);
+            while run.driver.readable().len() < 8 * PAGE || !run.driver.is_between() {
+                run.step();
+            }
+        }
+    });
 }
 
 /// Of a frame whose second half never came nothing is left when others have written that frame.
 #[test]
 fn half_a_frame_before_a_failed_sync_is_forgotten() {
-    let storage = CrashingStorage::default();
-    let (mut one, mut other) = (Log::new(storage.clone()), Log::new(storage.clone()));
-    let offset = |number: u64| 32 + (number - 1) * (PAGE as u64 + 24);
-    let frame = |n: u8| [&[0, 0, 0, 1, 0, 0, 0, 1][..], &[n; PAGE + 16]].concat();
-    one.write(&support::header(PAGE, 1), 0).unwrap();
-    one.write(&frame(1), offset(1)).unwrap();
-    one.write(&frame(2)[..24], offset(2)).unwrap();
-    let at = storage.calls();
-    storage.fail(at, at + 1);
-    one.sync().unwrap_err();
-    storage.fail(0, 0);
-    other.write(&frame(3), offset(2)).unwrap();
-    one.write(&frame(4), offset(3)).unwrap();
-    let found = content_of(&mut other, PAGE).unwrap();
-    assert!(found[32..] == [frame(1), frame(3), frame(4)].concat());
+    both(|| {
+        let storage = Disk::default();
+        let (mut one, mut other) = (open(storage.clone()), open(storage.clone()));
+        let offset = |number: u64| 32 + (number - 1) * (PAGE as u64 + 24);
+        let frame = |n: u8| [&[0, 0, 0, 1, 0, 0, 0, 1][..], &[n; PAGE + 16]].concat();
+        one.write(&support::header(PAGE, 1), 0).unwrap();
+        one.write(&frame(1), offset(1)).unwrap();
+        one.write(&frame(2)[..24], offset(2)).unwrap();
+        let at = storage.calls();
+        storage.fail(at, at + 1);
+        one.sync().unwrap_err();
+        storage.fail(0, 0);
+        other.write(&frame(3), offset(2)).unwrap();
+        one.write(&frame(4), offset(3)).unwrap();
+        let found = content_of(&mut other, PAGE).unwrap();
+        assert!(found[32..] == [frame(1), frame(3), frame(4)].concat());
+    });
 }
 
 /// Until the next generation is durable, a power loss may leave the one before, and all of it is needed.
 #[test]
 fn a_long_file_is_cut_once_the_next_generation_is_durable() {
-    const LARGE: usize = 1 << 16;
-    let storage = CrashingStorage::default();
-    let mut log = Log::new(storage.clone());
-    let mut random = SplitMix64::new(7);
-    log.write(&support::header(LARGE, 1), 0).unwrap();
-    for number in 0..300 {
-        let bytes: Vec<u8> = (0..LARGE / 8)
-            .flat_map(|_| random.next_u64().to_le_bytes())
-            .collect();
-        let start = 32 + number * (LARGE as u64 + 24);
-        log.write(&[0, 0, 0, 1, 0, 0, 0, 1].repeat(3), start)
-            .unwrap();
-        log.write(&bytes, start + 24).unwrap();
-    }
-    log.sync().unwrap();
-    let full = content_of(&mut log, LARGE).unwrap();
-    let len = || ReadAt::len(&storage).unwrap() as usize;
-    assert!(len() > 300 * LARGE);
-    log.write(&support::header(LARGE, 2), 0).unwrap();
-    assert!(len() > 300 * LARGE);
-    for loss in 0..20 {
-        let left = CrashingStorage::with_image(storage.after_power_loss(loss));
-        let found = content_of(&mut Log::new(left), LARGE).unwrap();
-        assert!(found == full || found.len() == 32, "{}", found.len());
-    }
-    log.sync().unwrap();
-    assert_eq!(len(), 16 << 20);
-    log.write(&[0, 0, 0, 1, 0, 0, 0, 1].repeat(3), 32).unwrap();
-    log.write(&[5; LARGE], 56).unwrap();
-    log.sync().unwrap();
-    let left = CrashingStorage::with_image(storage.after_power_loss(1));
-    assert_eq!(
-        content_of(&mut Log::new(left), LARGE).unwrap().len(),
-        32 + 24 + LARGE
-    );
+    both(|| {
+        const LARGE: usize = 1 << 16;
+        let storage = Disk::default();
+        let mut log = open(storage.clone());
+        let mut random = SplitMix64::new(7);
+        log.write(&support::header(LARGE, 1), 0).unwrap();
+        for number in 0..300 {
+            let bytes: Vec<u8> = (0..LARGE / 8)
+                .flat_map(|_| random.next_u64().to_le_bytes())
+                .collect();
+            let start = 32 + number * (LARGE as u64 + 24);
+            log.write(&[0, 0, 0, 1, 0, 0, 0, 1].repeat(3), start)
+                .unwrap();
+            log.write(&bytes, start + 24).unwrap();
+        }
+        log.sync().unwrap();
+        let full = content_of(&mut log, LARGE).unwrap();
+        let len = || ReadAt::len(&storage).unwrap() as usize;
+        assert!(len() > 300 * LARGE);
+        log.write(&support::header(LARGE, 2), 0).unwrap();
+        assert!(len() > 300 * LARGE);
+        for loss in 0..20 {
+            let left = Disk::with_image(storage.after_power_loss(loss));
+            let found = content_of(&mut open(left), LARGE).unwrap();
+            assert!(found == full || found.len() == 32, "{}", found.len());
+        }
+        log.sync().unwrap();
+        assert_eq!(len(), 16 << 20);
+        log.write(&[0, 0, 0, 1, 0, 0, 0, 1].repeat(3), 32).unwrap();
+        log.write(&[5; LARGE], 56).unwrap();
+        log.sync().unwrap();
+        let left = Disk::with_image(storage.after_power_loss(1));
+        assert_eq!(
+            content_of(&mut open(left), LARGE).unwrap().len(),
+            32 + 24 + LARGE
+        );
+    });
 }

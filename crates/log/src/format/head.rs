@@ -2,9 +2,12 @@
 //!
 //! Each has a sector of its own. A slot is written and synced before the first record of its generation; so one that is
 //! torn means that nothing of that generation is there.
+//!
+//! Of a sealed log they are signed, too: nothing in them is secret, but nobody without the key can have made them.
 
 use std::io;
 
+use litepack_cipher::{Keys, MAC_LEN};
 use litepack_io::bytes::Reader;
 use litepack_io::storage::ReadAt;
 use twox_hash::XxHash3_64;
@@ -31,6 +34,15 @@ pub const SLOT_MAGIC: [u8; 8] = *b"LPlog\r\n\x1a";
 /// First bytes of the hint.
 pub const HINT_MAGIC: [u8; 4] = *b"LPlh";
 const VERSION: u32 = 1;
+const SEALED_VERSION: u32 = 2;
+/// What is signed begins with these words, which keep it apart from all else that is signed with the same key.
+const SLOT_SIGNED: &[u8] = b"litepack log slot";
+const HINT_SIGNED: &[u8] = b"litepack log hint";
+/// Bytes of a slot and of a hint that are signed.
+const SLOT_FIELDS: usize = 104;
+const HINT_FIELDS: usize = 32;
+/// A signature, or zeros.
+type Signature = [u8; MAC_LEN];
 /// Of the two magics of a WAL of SQLite's, which differ in the last bit.
 const WAL_MAGIC: u32 = 0x377f_0682;
 /// The only version of SQLite's WAL.
@@ -49,9 +61,25 @@ pub struct Generation {
     pub page_size: usize,
     /// The file that it follows.
     pub binding: Binding,
+    /// Of the slot of a sealed generation, by whichever key. `None`: its records are in plain.
+    pub signature: Option<Signature>,
 }
 
 impl Generation {
+    /// This one, with its slot signed if there are keys: its records are sealed then.
+    pub fn signed(mut self, keys: Option<&Keys>) -> Generation {
+        // The version is signed, too.
+        self.signature = keys.map(|_| Signature::default());
+        self.signature = keys.map(|keys| sign(keys, SLOT_SIGNED, &self.fields()));
+        self
+    }
+
+    /// Whether these keys have signed the slot.
+    pub fn is_signed_by(&self, keys: &Keys) -> bool {
+        let is_it = |signature: &Signature| is_signed(keys, SLOT_SIGNED, &self.fields(), signature);
+        self.signature.as_ref().is_some_and(is_it)
+    }
+
     /// The seed of the checksum of what is at this place.
     pub fn seed(&self, place: u64) -> u64 {
         XxHash3_64::oneshot_with_seed(place, &self.id)
@@ -66,9 +94,19 @@ impl Generation {
 
     /// The slot that describes this generation.
     pub fn encode(&self) -> [u8; SLOT_LEN] {
+        let mut out = self.fields();
+        out.extend(self.signature.unwrap_or_default());
+        summed(out)
+    }
+
+    fn fields(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(SLOT_LEN);
         out.extend(SLOT_MAGIC);
-        out.extend(VERSION.to_le_bytes());
+        let version = match self.signature {
+            None => VERSION,
+            Some(_) => SEALED_VERSION,
+        };
+        out.extend(version.to_le_bytes());
         out.extend([0; 4]);
         out.extend(self.seq.to_le_bytes());
         out.extend(self.id);
@@ -76,15 +114,15 @@ impl Generation {
         out.extend(self.binding.identity);
         out.extend(self.binding.own.to_le_bytes());
         out.extend(self.binding.after.to_le_bytes());
-        out.resize(SLOT_LEN - 8, 0);
-        sealed(out)
+        debug_assert_eq!(out.len(), SLOT_FIELDS);
+        out
     }
 
     fn decode(bytes: &[u8]) -> Option<Generation> {
-        let mut reader = Reader::new(unsealed(bytes)?);
-        let known = reader.bytes(SLOT_MAGIC.len())? == SLOT_MAGIC
-            && reader.u32()? == VERSION
-            && reader.u32()? == 0;
+        let mut reader = Reader::new(unsummed(bytes)?);
+        let is_slot = reader.bytes(SLOT_MAGIC.len())? == SLOT_MAGIC;
+        let version = reader.u32()?;
+        let known = is_slot && reader.u32()? == 0;
         let seq = reader.u64()?;
         let id = reader.bytes(16)?.try_into().ok()?;
         let wal_header: [u8; WAL_HEADER_LEN] = reader.bytes(WAL_HEADER_LEN)?.try_into().ok()?;
@@ -93,14 +131,20 @@ impl Generation {
             own: reader.u64()?,
             after: reader.u64()?,
         };
-        let rest_is_zero = reader.rest().iter().all(|byte| *byte == 0);
+        let signature: Signature = reader.rest().try_into().ok()?;
+        let signature = match version {
+            VERSION if signature == Signature::default() => None,
+            SEALED_VERSION => Some(signature),
+            _ => return None,
+        };
         let page_size = page_size(&wal_header).ok()?;
-        (known && rest_is_zero).then_some(Generation {
+        known.then_some(Generation {
             seq,
             id,
             wal_header,
             page_size,
             binding,
+            signature,
         })
     }
 }
@@ -138,36 +182,53 @@ pub struct Hint {
 }
 
 impl Hint {
-    /// The bytes of the hint.
-    pub fn encode(&self, generation: &Generation) -> [u8; HINT_LEN] {
+    /// The bytes of the hint, signed if there are keys.
+    pub fn encode(&self, generation: &Generation, keys: Option<&Keys>) -> [u8; HINT_LEN] {
         let mut out = Vec::with_capacity(HINT_LEN);
         out.extend(HINT_MAGIC);
         out.extend(self.len.to_le_bytes());
         out.extend(self.root.to_le_bytes());
         out.extend(generation.id);
+        let signature = keys.map(|keys| sign(keys, HINT_SIGNED, &out));
+        out.extend(signature.unwrap_or_default());
         out.resize(HINT_LEN - 8, 0);
-        sealed(out)
+        summed(out)
     }
 
-    fn decode(bytes: &[u8], generation: &Generation) -> Option<Hint> {
-        let mut reader = Reader::new(unsealed(bytes)?);
+    fn decode(bytes: &[u8], generation: &Generation, keys: Option<&Keys>) -> Option<Hint> {
+        let fields = bytes.get(..HINT_FIELDS)?;
+        let mut reader = Reader::new(unsummed(bytes)?);
         let is_one = reader.bytes(HINT_MAGIC.len())? == HINT_MAGIC;
         let len = reader.u32()?;
         let root = reader.u64()?;
         let is_of_it = reader.bytes(16)? == generation.id;
+        let signature = reader.bytes(MAC_LEN)?;
+        let vouched_for = match (generation.signature, keys) {
+            (None, _) => signature.iter().all(|byte| *byte == 0),
+            (Some(_), Some(keys)) => is_signed(keys, HINT_SIGNED, fields, signature),
+            (Some(_), None) => false,
+        };
         let rest_is_zero = reader.rest().iter().all(|byte| *byte == 0);
         let fits = (RECORDS_START..1 << 62).contains(&root);
-        (is_one && is_of_it && rest_is_zero && fits).then_some(Hint { root, len })
+        (is_one && is_of_it && vouched_for && rest_is_zero && fits).then_some(Hint { root, len })
     }
 }
 
-fn sealed<const N: usize>(mut content: Vec<u8>) -> [u8; N] {
+fn sign(keys: &Keys, name: &[u8], fields: &[u8]) -> Signature {
+    keys.sign(&[name, fields].concat())
+}
+
+fn is_signed(keys: &Keys, name: &[u8], fields: &[u8], signature: &[u8]) -> bool {
+    keys.is_signed(&[name, fields].concat(), signature)
+}
+
+fn summed<const N: usize>(mut content: Vec<u8>) -> [u8; N] {
     let sum = XxHash3_64::oneshot_with_seed(0, &content);
     content.extend(sum.to_le_bytes());
     content.try_into().unwrap_or([0; N])
 }
 
-fn unsealed(bytes: &[u8]) -> Option<&[u8]> {
+fn unsummed(bytes: &[u8]) -> Option<&[u8]> {
     let (content, sum) = bytes.split_last_chunk::<8>()?;
     let is_whole = XxHash3_64::oneshot_with_seed(0, content) == u64::from_le_bytes(*sum);
     is_whole.then_some(content)
@@ -194,8 +255,9 @@ pub enum Head {
 }
 
 impl Head {
-    /// Reads the head; `bytes` are as many as the file has, up to [`HEAD_LEN`].
-    pub fn decode(bytes: &[u8]) -> Head {
+    /// Reads the head; `bytes` are as many as the file has, up to [`HEAD_LEN`]. A generation that is found may be of any
+    /// keys; its hint is of these.
+    pub fn decode(bytes: &[u8], keys: Option<&Keys>) -> Head {
         if FileKind::of(bytes) == FileKind::Wal {
             return Head::Broken;
         }
@@ -217,7 +279,7 @@ impl Head {
             (None, None) => return Head::Broken,
         };
         let hint = bytes.get(HEAD_LEN - HINT_LEN..HEAD_LEN);
-        let hint = hint.and_then(|bytes| Hint::decode(bytes, &generation));
+        let hint = hint.and_then(|bytes| Hint::decode(bytes, &generation, keys));
         Head::Newest {
             generation,
             slot,

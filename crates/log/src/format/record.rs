@@ -3,7 +3,13 @@
 //! The checksum is seeded with the generation and the place, so neither an earlier generation's record nor a misplaced
 //! one is taken for one. The link is a part of the checksum of the record before: what lies behind a record that was
 //! written over is not taken for its successor.
+//!
+//! A sealed record tells its nonce before the content, and has a tag in the place of the checksum. Here is what of it is
+//! in plain; `seal.rs` seals and opens.
 
+use std::ops::Range;
+
+use litepack_cipher::{COUNTER_LIMIT, Salt, TAG_LEN};
 use litepack_io::bytes::{Reader, put_varint};
 use litepack_io::memory::{OutOfMemory, room};
 use twox_hash::XxHash3_64;
@@ -38,11 +44,12 @@ const HAS_PAGE: u8 = 4;
 const HAS_WITNESS: u8 = 8;
 
 /// A record that is whole.
-#[derive(Clone, Copy, Debug)]
-pub struct Record<'a> {
+#[derive(Clone, Debug)]
+pub struct Record {
     pub kind: u8,
     pub link: u32,
-    pub content: &'a [u8],
+    /// Where its content is in its bytes.
+    pub content: Range<usize>,
     /// Bytes of all of it.
     pub len: usize,
     /// The link of the record behind it.
@@ -58,7 +65,7 @@ pub fn length(bytes: &[u8]) -> Option<usize> {
 }
 
 /// The record that these bytes begin with, if they hold a whole one of this generation and place.
-pub fn decode<'a>(bytes: &'a [u8], place: u64, generation: &Generation) -> Option<Record<'a>> {
+pub fn decode(bytes: &[u8], place: u64, generation: &Generation) -> Option<Record> {
     let len = length(bytes)?;
     let (content, sum) = bytes.get(..len)?.split_last_chunk::<SUM_LEN>()?;
     let mut reader = Reader::new(content.get(4..)?);
@@ -68,7 +75,7 @@ pub fn decode<'a>(bytes: &'a [u8], place: u64, generation: &Generation) -> Optio
     (XxHash3_64::oneshot_with_seed(generation.seed(place), content) == sum).then(|| Record {
         kind,
         link,
-        content: reader.rest(),
+        content: PREFIX_LEN..len - SUM_LEN,
         len,
         next_link: low(sum),
     })
@@ -98,6 +105,90 @@ pub fn encode(
 #[expect(clippy::cast_possible_truncation, reason = "the low half is meant")]
 fn low(sum: u64) -> u32 {
     sum as u32
+}
+
+/// Bytes of a carrier that are enough to have its salt.
+pub const CARRIER_LEN: usize = PREFIX_LEN + 1 + 16 + 10;
+
+/// What a sealed record tells in plain.
+#[derive(Clone, Copy, Debug)]
+pub struct SealedRecord {
+    pub kind: u8,
+    pub link: u32,
+    pub salt: SaltAt,
+    pub counter: u64,
+    /// Where in its bytes the content begins.
+    pub start: usize,
+    /// Bytes of all of it.
+    pub len: usize,
+}
+
+/// Where the salt of a sealed record is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SaltAt {
+    /// The record is a carrier.
+    Here(Salt),
+    /// Its carrier is so many bytes before it.
+    Back(u64),
+}
+
+impl SealedRecord {
+    /// Of one that begins with these bytes.
+    pub fn decode(bytes: &[u8]) -> Option<SealedRecord> {
+        let len = length(bytes)?;
+        let mut reader = Reader::new(bytes.get(4..)?);
+        let kind = reader.u8().filter(|kind| (FRAME..=ROOT).contains(kind))?;
+        let link = reader.u32()?;
+        let salt = match reader.varint()? {
+            0 => SaltAt::Here(reader.bytes(size_of::<Salt>())?.try_into().ok()?),
+            back => SaltAt::Back(back),
+        };
+        let counter = reader.varint().filter(|n| *n < COUNTER_LIMIT)?;
+        Some(SealedRecord {
+            kind,
+            link,
+            salt,
+            counter,
+            start: bytes.len() - reader.rest().len(),
+            len,
+        })
+    }
+}
+
+/// Appends to `out` what is before the content of a sealed record, which has so many bytes. There is room for all of it
+/// then.
+pub fn encode_sealed(
+    kind: u8,
+    link: u32,
+    nonce: (SaltAt, u64),
+    content: usize,
+    out: &mut Vec<u8>,
+) -> Result<(), OutOfMemory> {
+    let start = out.len();
+    room(out, CARRIER_LEN + 10 + content + TAG_LEN)?;
+    out.extend([0; 4]);
+    out.push(kind);
+    out.extend(link.to_le_bytes());
+    match nonce.0 {
+        SaltAt::Here(salt) => {
+            out.push(0);
+            out.extend(salt);
+        }
+        SaltAt::Back(back) => put_varint(out, back),
+    }
+    put_varint(out, nonce.1);
+    let len = out.len() - start + content + TAG_LEN;
+    let len = u32::try_from(len).unwrap_or(0).to_le_bytes();
+    if let Some(place) = out.get_mut(start..start + 4) {
+        place.copy_from_slice(&len);
+    }
+    Ok(())
+}
+
+/// The link of the record behind one that ends with these bytes: the first four of its tag.
+pub fn link_behind(sealed: &[u8]) -> Option<u32> {
+    let [a, b, c, d, ..] = *sealed.last_chunk::<TAG_LEN>()?;
+    Some(u32::from_le_bytes([a, b, c, d]))
 }
 
 /// How a version of a page is stored.

@@ -53,6 +53,7 @@ fn generation() -> Generation {
             own: 88,
             after: 99,
         },
+        signature: None,
     }
 }
 
@@ -91,7 +92,7 @@ fn slots_and_hints_are_as_documented() {
         ("identity", b"fedcba9876543210"),
         ("own", &88u64.to_le_bytes()),
         ("after", &99u64.to_le_bytes()),
-        ("zero", &[0; 16]),
+        ("signature", &[0; 16]),
         ("checksum", &sum(&slot[..120])),
     ];
     for ((name, bytes), expected) in fields("### Slot", &slot).iter().zip(expected) {
@@ -101,13 +102,14 @@ fn slots_and_hints_are_as_documented() {
         root: 5000,
         len: 300,
     };
-    let bytes = hint.encode(&generation);
-    let expected: [(&str, &[u8]); 6] = [
+    let bytes = hint.encode(&generation, None);
+    let expected: [(&str, &[u8]); 7] = [
         ("magic", b"LPlh"),
         ("len", &300u32.to_le_bytes()),
         ("root", &5000u64.to_le_bytes()),
         ("id", b"0123456789abcdef"),
-        ("zero", &[0; 24]),
+        ("signature", &[0; 16]),
+        ("zero", &[0; 8]),
         ("checksum", &sum(&bytes[..56])),
     ];
     for ((name, bytes), expected) in fields("### Hint", &bytes).iter().zip(expected) {
@@ -122,13 +124,139 @@ fn slots_and_hints_are_as_documented() {
         is_other_broken: false,
         hint: Some(hint),
     };
-    assert_eq!(Head::decode(&head), found);
+    assert_eq!(Head::decode(&head, None), found);
     head[0] = 1;
-    let is_broken =
-        matches!(Head::decode(&head), Head::Newest { is_other_broken, .. } if is_other_broken);
+    let is_broken = matches!(Head::decode(&head, None), Head::Newest { is_other_broken, .. } if is_other_broken);
     assert!(is_broken);
-    assert_eq!(Head::decode(&[1; HEAD_LEN]), Head::Broken);
-    assert_eq!(Head::decode(&[0; 20]), Head::Empty);
+    assert_eq!(Head::decode(&[1; HEAD_LEN], None), Head::Broken);
+    assert_eq!(Head::decode(&[0; 20], None), Head::Empty);
+}
+
+/// By what stands in "Encryption", with nothing of this crate.
+struct ByHand {
+    prk: ring::hkdf::Prk,
+}
+
+impl ByHand {
+    fn new(data: &[u8], identity: &[u8]) -> ByHand {
+        let salt = ring::hkdf::Salt::new(ring::hkdf::HKDF_SHA256, identity);
+        ByHand {
+            prk: salt.extract(data),
+        }
+    }
+
+    fn expand(&self, info: &[&[u8]]) -> [u8; 32] {
+        let mut out = [0; 32];
+        let okm = self.prk.expand(info, ring::hkdf::HKDF_SHA256).unwrap();
+        okm.fill(&mut out).unwrap();
+        out
+    }
+
+    fn signature(&self, bytes: &[u8]) -> Vec<u8> {
+        let key = self.expand(&[b"litepack records"]);
+        let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, &key);
+        ring::hmac::sign(&key, bytes).as_ref()[..16].to_vec()
+    }
+
+    fn open(&self, salt: &[u8], counter: u64, aad: &[u8], sealed: &[u8]) -> Vec<u8> {
+        use ring::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
+        let key = self.expand(&[b"litepack session", salt]);
+        let key = LessSafeKey::new(UnboundKey::new(&AES_256_GCM, &key).unwrap());
+        let mut nonce = [0; 12];
+        nonce[..8].copy_from_slice(&counter.to_le_bytes());
+        let nonce = Nonce::assume_unique_for_key(nonce);
+        let mut sealed = sealed.to_vec();
+        let content = key.open_in_place(nonce, Aad::from(aad), &mut sealed);
+        content.unwrap().to_vec()
+    }
+}
+
+#[test]
+fn sealed_slots_and_hints_are_as_documented() {
+    let keys = litepack_cipher::Keys::new(&[3; 32], b"fedcba9876543210").unwrap();
+    let by_hand = ByHand::new(&[3; 32], b"fedcba9876543210");
+    let generation = generation().signed(Some(&keys));
+    let slot = generation.encode();
+    let found = fields("### Slot", &slot);
+    let [of_version, of_signature] =
+        ["version", "signature"].map(|name| found.iter().find(|field| field.0 == name).unwrap().1);
+    assert_eq!(of_version, [2, 0, 0, 0]);
+    let signed = [b"litepack log slot", &slot[..104]].concat();
+    assert_eq!(of_signature, by_hand.signature(&signed));
+    assert!(generation.is_signed_by(&keys));
+    let hint = Hint {
+        root: 5000,
+        len: 300,
+    };
+    let bytes = hint.encode(&generation, Some(&keys));
+    let signed = [b"litepack log hint", &bytes[..32]].concat();
+    assert_eq!(fields("### Hint", &bytes)[4].1, by_hand.signature(&signed));
+    let mut head = vec![0; HEAD_LEN];
+    head[..128].copy_from_slice(&slot);
+    head[1024..].copy_from_slice(&bytes);
+    let hint_with = |keys| match Head::decode(&head, keys) {
+        Head::Newest { hint, .. } => hint,
+        _ => panic!("a generation is there"),
+    };
+    assert_eq!(hint_with(Some(&keys)), Some(hint));
+    let others = litepack_cipher::Keys::new(&[4; 32], b"fedcba9876543210").unwrap();
+    assert_eq!(hint_with(Some(&others)), None);
+    assert_eq!(hint_with(None), None);
+    assert!(!generation.is_signed_by(&others));
+    let mut changed = generation.clone();
+    changed.binding.after += 1;
+    assert!(!changed.is_signed_by(&keys));
+    // A version says whether there is a signature.
+    for (version, signature, is_one) in [(1, 0, true), (1, 1, false), (2, 0, true), (3, 0, false)] {
+        let mut slot = slot;
+        slot[8] = version;
+        slot[104..120].fill(signature);
+        let sum = twox_hash::XxHash3_64::oneshot_with_seed(0, &slot[..120]);
+        slot[120..].copy_from_slice(&sum.to_le_bytes());
+        let found = matches!(Head::decode(&slot, None), Head::Newest { .. });
+        assert_eq!(found, is_one, "{version}, {signature}");
+    }
+}
+
+#[test]
+fn sealed_records_are_as_documented() {
+    let keys = litepack_cipher::Keys::new(&[3; 32], b"fedcba9876543210").unwrap();
+    let by_hand = ByHand::new(&[3; 32], b"fedcba9876543210");
+    let mut seal = crate::seal::Seal::new(std::sync::Arc::new(keys));
+    let mut salt = Vec::new();
+    let places: [u64; 3] = [5000, 5300, 5350];
+    for (counter, place) in places.into_iter().enumerate() {
+        let record = crate::seal::NewRecord {
+            kind: CUT,
+            link: 0x0403_0201,
+            content: &[200, 1],
+            is_carrier: counter == 2,
+        };
+        let mut out = Vec::new();
+        let next = seal.seal(record, place, &generation(), &mut out).unwrap();
+        let told = match counter {
+            1 => vec![0xac, 2, 1],
+            _ => {
+                let found = out[10..26].to_vec();
+                assert!(salt.is_empty() || salt == found, "one session");
+                salt = found;
+                [&[0], &salt[..], &[counter as u8]].concat()
+            }
+        };
+        let len = (9 + told.len() + 2 + 16) as u8;
+        let told = [&[len, 0, 0, 0, 2, 1, 2, 3, 4][..], &told].concat();
+        assert_eq!(out[..told.len()], told);
+        assert_eq!(out.len(), usize::from(len));
+        let aad = [
+            &b"litepack log0123456789abcdef"[..],
+            &place.to_le_bytes(),
+            &told,
+        ];
+        let sealed = &out[told.len()..];
+        let content = by_hand.open(&salt, counter as u64, &aad.concat(), sealed);
+        assert_eq!(content, [200, 1]);
+        assert_eq!(next.to_le_bytes(), sealed[2..6]);
+    }
 }
 
 #[test]
@@ -272,5 +400,5 @@ fn files_are_told_apart_by_their_first_bytes() {
     // A WAL of SQLite's, with the slot of a log in one of its pages.
     let wal = [&generation().wal_header[..], &[1; 480], &slot].concat();
     assert_eq!(FileKind::of(&wal), FileKind::Wal);
-    assert_eq!(Head::decode(&wal), Head::Broken);
+    assert_eq!(Head::decode(&wal, None), Head::Broken);
 }

@@ -34,7 +34,7 @@ pub fn forged(bytes: &[u8]) -> Vec<u8> {
     // A hint if the input is odd in length.
     if let Some(hint) = root.filter(|_| bytes.len() % 2 == 1) {
         let start = HINT_OFFSET as usize;
-        head.splice(start..start + 64, hint.encode(&generation));
+        head.splice(start..start + 64, hint.encode(&generation, None));
     }
     head.extend(file);
     head
@@ -51,6 +51,7 @@ fn generation() -> Generation {
         wal_header,
         page_size: 512,
         binding: crate::binding::Binding::default(),
+        signature: None,
     }
 }
 

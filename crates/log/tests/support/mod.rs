@@ -1,9 +1,13 @@
 //! SQLite's writes to a WAL, at random, and what its file would hold: the model that a log is compared with.
-#![allow(dead_code, reason = "each test uses a part")]
+#![allow(dead_code, unused_imports, reason = "each test uses a part")]
+
+mod disk;
 
 use litepack_io::random::SplitMix64;
 use litepack_io::storage::Storage;
 use litepack_log::{Error, Log, Result};
+
+pub use disk::{Disk, both, keys, keys_of, log, seal, seal_some, sealed, watch_for};
 
 pub const HEADER: usize = 32;
 pub const FRAME_HEADER: usize = 24;
