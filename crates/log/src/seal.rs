@@ -12,7 +12,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use litepack_cipher::{Keys, Nonce, Salt, Session};
-use litepack_io::memory::{append, room, with_room};
+use litepack_io::memory::{OutOfMemory, append, room, with_room};
 use litepack_io::random::SplitMix64;
 use litepack_io::storage::Storage;
 
@@ -109,7 +109,25 @@ impl Seal {
         generation: &Generation,
         out: &mut Vec<u8>,
     ) -> Result<u32> {
-        let own = match self.own.take().filter(|own| own.session.is_usable()) {
+        match self.seal_now(record, place, generation, out) {
+            // It has no numbers left, or is that of a process from which this one was forked.
+            Err(litepack_cipher::Error::UsedUp) => {
+                self.own = None;
+                out.clear();
+                Ok(self.seal_now(record, place, generation, out)?)
+            }
+            done => Ok(done?),
+        }
+    }
+
+    fn seal_now(
+        &mut self,
+        record: NewRecord<'_>,
+        place: u64,
+        generation: &Generation,
+        out: &mut Vec<u8>,
+    ) -> litepack_cipher::Result<u32> {
+        let own = match self.own.take() {
             Some(own) => own,
             // The first one is its carrier.
             None => Own {
@@ -192,7 +210,11 @@ pub(crate) struct NewRecord<'a> {
 
 /// What is authenticated besides the content: generation, place, and what the record tells in plain. The file's identity
 /// is in the keys.
-fn context(generation: &Generation, place: u64, told: &[u8]) -> Result<Vec<u8>> {
+fn context(
+    generation: &Generation,
+    place: u64,
+    told: &[u8],
+) -> std::result::Result<Vec<u8>, OutOfMemory> {
     let mut context = with_room(SEALED.len() + 16 + 8 + told.len())?;
     context.extend(SEALED);
     context.extend(generation.id);

@@ -154,7 +154,7 @@ fn a_bit_that_flips_is_an_error_or_an_earlier_state_or_nothing() {
     let (mut errors, mut earlier) = (0, 0);
     // Of the records all at both ends, and some in the midst.
     let is_chosen = |byte: &usize| {
-        *byte < 1100 || (4096..4700).contains(byte) || *byte + 300 > end || byte % 41 == 0
+        *byte < 1100 || (4096..4700).contains(byte) || *byte + 300 > end || byte.is_multiple_of(41)
     };
     for bit in (0..end)
         .filter(is_chosen)
@@ -241,7 +241,6 @@ fn records_of_others_are_not_taken() {
 /// written over whole.
 #[test]
 fn a_log_of_another_kind_is_refused() {
-    let text = [77; 60];
     let all: [Option<Arc<Keys>>; 3] =
         [None, Some(Arc::new(keys_of(1))), Some(Arc::new(keys_of(2)))];
     let state = FileState {
@@ -269,8 +268,6 @@ fn a_log_of_another_kind_is_refused() {
             log.sync().unwrap();
             assert_eq!(FileKind::of_file(&disk).unwrap(), FileKind::Log);
             let before = disk.after_power_loss(1);
-            let has_text = |image: &[u8]| image.windows(60).any(|bytes| *bytes == text);
-            assert_eq!(has_text(&before), false, "it is compressed");
             let mut log = open(&disk, new, is_bound);
             let why = match (old, new) {
                 (_, 0) => Refusal::Encrypted,

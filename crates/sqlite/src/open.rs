@@ -13,8 +13,8 @@ use litepack_io::storage::ReadAt;
 use litepack_store::{HEAD_LEN, is_encrypted};
 
 use crate::beside::encrypted;
-use crate::beside::names::{Beside, FOREIGN_NAME, REPLACED};
-use crate::beside::open_files::{Key as FileKey, beside, wal_view};
+use crate::beside::names::{Beside, FOREIGN_NAME, REPLACED, UNKNOWN_KEYS};
+use crate::beside::open_files::{Key as FileKey, beside, is_of_encrypted, wal_view};
 use crate::beside::stamp::FileStamp;
 use crate::c::api::Api;
 use crate::c::codes::{
@@ -77,6 +77,10 @@ pub(crate) fn beside_main(api: Api, name: HostName, flags: c_int) -> Result<Open
         }
         Some(Beside::Wal) => {
             let view = wal_view(name.path());
+            // It would be written in plain.
+            if view.is_none() && is_of_encrypted(name.path()) {
+                return Err(Failure::new(CANTOPEN, UNKNOWN_KEYS));
+            }
             let (file, granted) = name.open(flags)?;
             Ok(Opened::Log(
                 Box::new(LogFile::new(api, file, view)),

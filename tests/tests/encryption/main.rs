@@ -7,3 +7,4 @@ mod attached;
 mod keys;
 mod place;
 mod temporary;
+mod wal;

@@ -242,11 +242,11 @@ impl Wal {
         if !path.metadata().ok()?.is_file() {
             return None;
         }
-        if kind == FileKind::Packed && wal::refusal(&path, database).ok()?.is_some() {
+        if kind == FileKind::Packed && wal::refusal(&path, database, None).ok()?.is_some() {
             return None;
         }
         let mut wal = Wal {
-            file: WalFile::of(File::open(path).ok()?, kind).ok()??,
+            file: WalFile::of(File::open(path).ok()?, kind, None).ok()??,
             frames: HashMap::new(),
             size: 0,
             len: 0,

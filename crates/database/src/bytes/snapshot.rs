@@ -119,7 +119,7 @@ impl Frames {
         };
         let page_size = index.page_size();
         let file = File::open(wal).with_context(cannot)?;
-        let file = WalFile::of(file, kind).with_context(cannot)?;
+        let file = WalFile::of(file, kind, None).with_context(cannot)?;
         let is_own =
             |wal: &WalFile| wal.page_size() == page_size && wal.salts()[..] == *index.salts();
         let Some(file) = file.filter(is_own) else {

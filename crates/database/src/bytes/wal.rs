@@ -2,14 +2,15 @@
 //! round. A frame counts if it has the salts of the header, as those of an earlier round do not. Checksums are not looked
 //! at: who needs every frame to be right has SQLite's word for how many there are.
 //!
-//! The WAL of a packed database is a log, which gives the same bytes.
+//! The WAL of a packed database is a log, which gives the same bytes. That of an encrypted one takes its keys.
 
 use std::fs::File;
 use std::io;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use litepack_btree::page::be32;
+use litepack_cipher::Keys;
 use litepack_engine::FileKind;
 use litepack_io::storage::ReadAt;
 use litepack_log::{Error as LogError, FileKind as WalKind, Log, Refusal};
@@ -44,14 +45,22 @@ enum WalBytes {
 }
 
 impl WalBytes {
-    /// Of a WAL that is beside a database of this kind.
-    fn of(file: File, kind: FileKind) -> io::Result<WalBytes> {
-        if kind != FileKind::Packed || WalKind::of_file(&file)? != WalKind::Log {
+    /// Of a WAL that is beside a database of this kind with these keys.
+    fn of(file: File, kind: FileKind, keys: Option<&Arc<Keys>>) -> io::Result<WalBytes> {
+        let wal = WalKind::of_file(&file)?;
+        if keys.is_some() && wal == WalKind::Wal {
+            return Err(io::Error::other(Refusal::NotEncrypted.to_string()));
+        }
+        if kind != FileKind::Packed || wal != WalKind::Log {
             return Ok(WalBytes::Plain(file));
         }
-        let mut log = Log::new(file);
+        let mut log = Log::new(file).with_keys(keys.cloned());
         // One look: what is taken later from the same frames is the same, or has the salts of another round.
         log.set_view(Some(1));
+        // It would read as an empty one.
+        if let Some(why) = log.refused().map_err(io::Error::from)? {
+            return Err(io::Error::other(why.to_string()));
+        }
         Ok(WalBytes::Log(Box::new(Mutex::new(log))))
     }
 
@@ -70,13 +79,13 @@ impl WalBytes {
 /// How often a database and its WAL are looked at until both stay as they are.
 const LOOKS_MAX: usize = 100;
 
-/// Why the WAL of a packed database is not applied to it. `None` if it is, or if there is none.
+/// Why the WAL of a packed database with these keys is not applied to it. `None` if it is, or if there is none.
 ///
 /// # Errors
 /// If one of them cannot be read.
-pub fn refusal(wal: &Path, database: &File) -> Result<Option<Refusal>> {
+pub fn refusal(wal: &Path, database: &File, keys: Option<&Arc<Keys>>) -> Result<Option<Refusal>> {
     for _ in 0..LOOKS_MAX {
-        let Some(state) = state_of(database)? else {
+        let Some(state) = state_of(database, keys)? else {
             return Ok(None);
         };
         let Ok(file) = File::open(wal) else {
@@ -86,30 +95,32 @@ pub fn refusal(wal: &Path, database: &File) -> Result<Option<Refusal>> {
         let refused = match WalKind::of_file(&file).with_context(cannot)? {
             WalKind::Log => {
                 let known = litepack_sqlite::state_for_log(&state);
-                match Log::bound(file, Box::new(Some(known))).refused() {
+                let log = Log::bound(file, Box::new(Some(known)));
+                match log.with_keys(keys.cloned()).refused() {
                     // Of what is damaged nothing is known.
                     Err(LogError::Damaged { .. }) => None,
                     refused => refused.map_err(io::Error::from).with_context(cannot)?,
                 }
             }
+            WalKind::Wal if keys.is_some() => Some(Refusal::NotEncrypted),
             // A database that has had a log has no other WAL.
             WalKind::Wal if state.log.next != 0 => Some(Refusal::OtherState),
             _ => None,
         };
         // Others may have gone on between the two looks.
-        if refused.is_none() || state_of(database)? == Some(state) {
+        if refused.is_none() || state_of(database, keys)? == Some(state) {
             return Ok(refused);
         }
     }
     Ok(None)
 }
 
-fn state_of(database: &File) -> Result<Option<FileState>> {
+fn state_of(database: &File, keys: Option<&Arc<Keys>>) -> Result<Option<FileState>> {
     let mut head = [0; HEAD_LEN];
     let read = ReadAt::read_at(database, &mut head, 0);
     read.with_context(|| "cannot read the database".to_owned())?;
     // Of what is damaged nothing is known.
-    Ok(FileState::of(&head, None).unwrap_or(None))
+    Ok(FileState::of(&head, keys).unwrap_or(None))
 }
 
 /// Damage of the WAL of a packed database.
@@ -121,12 +132,12 @@ pub struct LogDamage {
     pub why: &'static str,
 }
 
-/// Reads all that the WAL of a packed database holds, and says what cannot be read. `None` as well if it is one as SQLite
+/// Reads all that the WAL of a packed database with these keys holds, and says what cannot be read. `None` as well if it is one as SQLite
 /// writes it, of which what is damaged counts as not written.
 ///
 /// # Errors
 /// If it cannot be read, or the job is stopped.
-pub fn damage(wal: &Path, job: &Job<'_>) -> Result<Option<LogDamage>> {
+pub fn damage(wal: &Path, keys: Option<&Arc<Keys>>, job: &Job<'_>) -> Result<Option<LogDamage>> {
     let cannot = || cannot_read(wal);
     // Who begins it anew meanwhile writes over what is read.
     let mut found = None;
@@ -137,7 +148,7 @@ pub fn damage(wal: &Path, job: &Job<'_>) -> Result<Option<LogDamage>> {
         if WalKind::of_file(&file).with_context(cannot)? == WalKind::Wal {
             return Ok(None);
         }
-        found = match read_all(&mut Log::new(file), job)? {
+        found = match read_all(&mut Log::new(file).with_keys(keys.cloned()), job)? {
             Ok(()) => return Ok(None),
             Err(LogError::Damaged { place, what }) => Some(LogDamage {
                 offset: place,
@@ -173,9 +184,13 @@ pub(super) struct Frame {
 }
 
 impl WalFile {
-    /// Reads the header of one beside a database of this kind; `None` if it is that of no WAL.
-    pub(super) fn of(file: File, kind: FileKind) -> io::Result<Option<WalFile>> {
-        let bytes = WalBytes::of(file, kind)?;
+    /// Reads the header of one beside a database of this kind with these keys; `None` if it is that of no WAL.
+    pub(super) fn of(
+        file: File,
+        kind: FileKind,
+        keys: Option<&Arc<Keys>>,
+    ) -> io::Result<Option<WalFile>> {
+        let bytes = WalBytes::of(file, kind, keys)?;
         let mut head = [0; HEADER];
         if bytes.read_at(&mut head, 0)? < HEADER {
             return Ok(None);

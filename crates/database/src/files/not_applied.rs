@@ -16,7 +16,7 @@ pub fn tell(path: &Path, file: &File, job: &Job<'_>) {
     let beside = with_suffix(path, PACKED.wal);
     let todo = "to get what it holds, put it under that database's name, followed by -lpw";
     // Files that cannot be read are told of elsewhere.
-    if let Ok(Some(why)) = wal::refusal(&beside, file) {
+    if let Ok(Some(why)) = wal::refusal(&beside, file, None) {
         let name = beside.display();
         job.warn(&format!(
             "{name} is not applied: {why}; it is copied before it is written over; {todo}"

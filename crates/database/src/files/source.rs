@@ -434,10 +434,10 @@ impl Source {
             return Ok(None);
         }
         let wal = with_suffix(&self.path, self.suffixes().wal);
-        if wal::refusal(&wal, &self.file)?.is_some() {
+        if wal::refusal(&wal, &self.file, None)?.is_some() {
             return Ok(None);
         }
-        wal::damage(&wal, job)
+        wal::damage(&wal, None, job)
     }
 
     fn suffixes(&self) -> Suffixes {

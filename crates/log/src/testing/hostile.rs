@@ -1,28 +1,53 @@
 //! Logs whose checksums are right and whose content is not: whatever they say costs an error, and no more time and memory
 //! than a real one.
 
+use std::sync::Arc;
+
+use litepack_cipher::Keys;
 use litepack_io::bytes::put_varint;
 use litepack_io::testing::MemoryStorage;
 
 use crate::Log;
 use crate::format::head::{Generation, HINT_OFFSET, Hint, RECORDS_START};
 use crate::format::record::{self, ROOT};
+use crate::seal::{NewRecord, Seal};
 
 /// Makes a log of untrusted bytes: for each record a byte for its kind, one for its length, and its content.
 pub fn forged(bytes: &[u8]) -> Vec<u8> {
+    forged_with(bytes, None)
+}
+
+/// The same by one who has the keys.
+pub fn forged_with(bytes: &[u8], keys: Option<&Arc<Keys>>) -> Vec<u8> {
     let mut rest = bytes;
     let mut take = |most: usize| {
         let (taken, left) = rest.split_at(most.min(rest.len()));
         rest = left;
         taken
     };
-    let generation = generation();
+    let generation = generation().signed(keys.map(|keys| &**keys));
+    let mut seal = keys.map(|keys| Seal::new(Arc::clone(keys)));
     let (mut file, mut link, mut root) = (Vec::new(), 0, None);
     while let &[kind, len] = take(2) {
         let content = take(usize::from(len));
         let place = RECORDS_START + file.len() as u64;
         let (kind, start) = (1 + kind % 4, file.len());
-        let encoded = record::encode(kind, link, content, place, &generation, &mut file);
+        let encoded = match &mut seal {
+            None => record::encode(kind, link, content, place, &generation, &mut file)
+                .map_err(crate::Error::from),
+            Some(seal) => {
+                let record = NewRecord {
+                    kind,
+                    link,
+                    content,
+                    is_carrier: len % 3 == 0,
+                };
+                let mut sealed = Vec::new();
+                let done = seal.seal(record, place, &generation, &mut sealed);
+                file.extend(sealed);
+                done
+            }
+        };
         link = encoded.expect("there is memory for it");
         if kind == ROOT {
             let len = u32::try_from(file.len() - start).unwrap_or(0);
@@ -34,7 +59,10 @@ pub fn forged(bytes: &[u8]) -> Vec<u8> {
     // A hint if the input is odd in length.
     if let Some(hint) = root.filter(|_| bytes.len() % 2 == 1) {
         let start = HINT_OFFSET as usize;
-        head.splice(start..start + 64, hint.encode(&generation, None));
+        head.splice(
+            start..start + 64,
+            hint.encode(&generation, keys.map(|keys| &**keys)),
+        );
     }
     head.extend(file);
     head
@@ -57,7 +85,12 @@ fn generation() -> Generation {
 
 /// Does with a file what SQLite does with its WAL.
 pub fn use_it(file: Vec<u8>) {
-    let mut log = Log::new(MemoryStorage::new(file));
+    use_with(file, None);
+}
+
+/// The same with keys.
+pub fn use_with(file: Vec<u8>, keys: Option<&Arc<Keys>>) {
+    let mut log = Log::new(MemoryStorage::new(file)).with_keys(keys.cloned());
     let size = log.size().unwrap_or(0);
     let frame = 512 + 24;
     let frames = size.saturating_sub(32) / frame;
@@ -154,19 +187,71 @@ mod tests {
 
     #[test]
     fn whatever_a_log_says_costs_an_error_at_most() {
+        let keys = keys();
         for seed in 0..3000 {
             let mut random = SplitMix64::new(seed);
             let mut bytes = Vec::new();
             for number in 0..random.below(40) {
                 bytes.extend(record(&mut random, number));
             }
-            let mut file = forged(&bytes);
+            let keys = Some(&keys).filter(|_| seed % 3 == 1);
+            let mut file = forged_with(&bytes, keys);
             if random.chance(30) {
                 let at = random.below(file.len() as u64) as usize;
                 file[at] ^= 1;
             }
-            use_it(file);
+            use_with(file, keys);
         }
+    }
+
+    fn keys() -> Arc<Keys> {
+        Arc::new(Keys::new(&[1; 32], &[2; 16]).unwrap())
+    }
+
+    /// Bytes that look like carriers, each of which would have to be opened with a key of its own, or like records whose
+    /// carrier is before them.
+    #[test]
+    fn looking_for_a_sealed_witness_opens_a_bounded_number_of_records() {
+        let keys = keys();
+        let generation = generation().signed(Some(&keys));
+        let mut random = SplitMix64::new(1);
+        let mut look = |back: Option<u8>| {
+            let mut file = forged_with(&[], Some(&keys));
+            while file.len() < 600 << 10 {
+                let likely = [60, 0, 0, 0, FRAME, 1, 2, 3, 4, back.unwrap_or(0), 0, 0, 0];
+                file.extend(back.map_or([0; 13], |_| likely));
+                file.extend(random.next_u64().to_le_bytes());
+            }
+            // One that vouches for the first record.
+            let place = file.len() as u64;
+            let content = [&[13, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0][..], &[7; 512]].concat();
+            let record = NewRecord {
+                kind: FRAME,
+                link: 0,
+                content: &content,
+                is_carrier: true,
+            };
+            let mut out = Vec::new();
+            let mut seal = Seal::new(Arc::clone(&keys));
+            seal.seal(record, place, &generation, &mut out).unwrap();
+            file.extend(out);
+            let calls = Cell::new(0);
+            let storage = Watched::new(MemoryStorage::new(file), |_| {
+                calls.set(calls.get() + 1);
+                Ok(())
+            });
+            let size = Log::new(storage).with_keys(Some(Arc::clone(&keys))).size();
+            assert!(calls.get() < 100, "{}", calls.get());
+            size
+        };
+        for seems in [None, Some(40)] {
+            let size = look(seems);
+            assert!(
+                matches!(size, Err(crate::Error::Damaged { .. })),
+                "{size:?}"
+            );
+        }
+        assert_eq!(look(Some(0)).unwrap(), 32);
     }
 
     #[test]

@@ -317,4 +317,22 @@ mod tests {
         drop(fourth);
         assert!(table.wal_view(wal).is_none());
     }
+
+    /// Also where it is not known which handle the WAL is of, or its name is at another address.
+    #[test]
+    fn it_is_known_that_a_wal_is_of_an_encrypted_database() {
+        let [ours, theirs] = [MEMORY.to_vec(), MEMORY.to_vec()];
+        let [path, journal, wal] = names(&ours);
+        let table = table();
+        let (first, second) = (entry(table, path, journal), entry(table, path, journal));
+        assert!(!table.has_keys(wal));
+        let keys = litepack_cipher::Keys::new(&[1; 32], &[2; 16]).unwrap();
+        first.view.set_keys(Some(&Arc::new(keys)));
+        let elsewhere = names(&theirs)[2];
+        for wal in [wal, elsewhere] {
+            assert!(table.wal_view(wal).is_none() && table.has_keys(wal));
+        }
+        drop((first, second));
+        assert!(!table.has_keys(wal) && !table.has_keys(elsewhere));
+    }
 }

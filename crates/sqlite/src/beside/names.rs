@@ -12,6 +12,10 @@ pub(crate) const REPLACED: &str = "the file was replaced while it was open; open
 /// Why a file cannot be opened under a foreign name.
 pub(crate) const FOREIGN_NAME: &str = "a VFS above makes its own names of files: a packed database has no WAL and no journal on disk then";
 
+/// Why the WAL of an encrypted database cannot be opened.
+pub(crate) const UNKNOWN_KEYS: &str =
+    "a VFS above makes its own names of files: an encrypted database has no WAL then";
+
 /// The relation of a file to a packed database that is open in this process and still the file of its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Beside {

@@ -57,8 +57,8 @@ struct Name {
     text: CString,
     kind: Kind,
     absent: Arc<Absent>,
-    /// `None` once several handles had the name at this address.
-    view: Option<Arc<WalView>>,
+    /// Those of the handles that have had the name at this address.
+    views: Vec<Arc<WalView>>,
     /// How many handles have it beside one.
     others: usize,
 }
@@ -178,12 +178,16 @@ impl OpenFiles {
     ) {
         let names = &mut self.write().names;
         // A VFS above ours may give one name to several handles.
-        let others = names.get(&at).map_or(0, |name| name.others + 1);
+        let (mut views, others) = match names.remove(&at) {
+            Some(name) => (name.views, name.others + 1),
+            None => (Vec::new(), 0),
+        };
+        views.push(Arc::clone(view));
         let name = Name {
             text,
             kind,
             absent: Arc::clone(absent),
-            view: (others == 0).then(|| Arc::clone(view)),
+            views,
             others,
         };
         names.insert(at, name);
@@ -194,7 +198,17 @@ impl OpenFiles {
         let table = self.read();
         let found = table.names.get(&name.as_ptr().addr())?;
         let is_its = *found.text == *name && matches!(found.kind, Kind::Wal);
-        found.view.clone().filter(|_| is_its)
+        match &*found.views {
+            [view] if is_its => Some(Arc::clone(view)),
+            _ => None,
+        }
+    }
+
+    /// Whether a handle has keys whose journal or WAL has this name, at whatever address.
+    pub(super) fn has_keys(&self, name: &CStr) -> bool {
+        let table = self.read();
+        let mut of_it = table.names.values().filter(|known| *known.text == *name);
+        of_it.any(|known| known.views.iter().any(|view| view.keys().is_some()))
     }
 
     /// The handle is closed.
@@ -307,6 +321,11 @@ pub(crate) fn beside(name: &CStr) -> Option<Beside> {
 /// The view of the handle whose WAL is opened by this name.
 pub(crate) fn wal_view(name: &CStr) -> Option<Arc<WalView>> {
     OPEN.wal_view(name)
+}
+
+/// Whether the file of this name belongs to an encrypted database that is open.
+pub(crate) fn is_of_encrypted(name: &CStr) -> bool {
+    OPEN.has_keys(name)
 }
 
 /// The deletion of this file may come to nothing in a power loss.

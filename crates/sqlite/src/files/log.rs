@@ -4,7 +4,8 @@
 //! SQLite begins it anew.
 //!
 //! Either may be that of another database, or of another state of this one: after a backup was put back, for example. To
-//! SQLite it is empty then. Before it is written over, cut off or deleted, it is copied aside.
+//! SQLite it is empty then. Before it is written over, cut off or deleted, it is copied aside. So is one in plain beside
+//! an encrypted database, whose own is sealed with its keys.
 
 use std::ffi::c_int;
 use std::io;
@@ -59,8 +60,11 @@ impl LogFile {
     }
 
     fn look_as_told(&mut self) {
-        let view = self.view.as_ref().and_then(|view| view.number());
-        self.log.set_view(view);
+        let view = self.view.as_ref();
+        // With its first commit a database may become encrypted.
+        let keys = view.and_then(|view| view.keys());
+        self.log.set_keys(keys.as_ref());
+        self.log.set_view(view.and_then(|view| view.number()));
     }
 
     /// Does something to the log or, where the file is a WAL as SQLite has it, to the file. If that is not the database's
@@ -93,8 +97,12 @@ impl LogFile {
         Ok(kind == FileKind::Wal)
     }
 
-    /// Why such a WAL is not applied: once a database has had a log of its own, it has no such WAL.
+    /// Why such a WAL is not applied: once a database has had a log of its own, it has no such WAL. Nor has an encrypted
+    /// one.
     fn refuses_plain(&self) -> Result<Option<Refusal>, Failure> {
+        if self.view.as_ref().is_some_and(|view| view.keys().is_some()) {
+            return Ok(Some(Refusal::NotEncrypted));
+        }
         let state = self.view.as_ref().map(|view| view.file_state());
         let state = state.transpose().map_err(failed)?.flatten();
         let has_numbers = state.is_some_and(|state| state.log.next != 0);
