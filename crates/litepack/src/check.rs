@@ -110,7 +110,7 @@ pub fn check(file: impl AsRef<Path>, job: &Job<'_>) -> Result<CheckReport> {
     unlocked?;
     source.hold_for_report(job)?;
     leftovers::tell(source.path(), job);
-    not_applied::tell(source.path(), source.file(), job);
+    not_applied::tell(source.opened(), job);
     let report = job.listening(|| report(&source, job));
     job.check()?;
     let report = match report {

@@ -57,7 +57,7 @@ pub fn info(file: impl AsRef<Path>, job: &Job<'_>) -> Result<Info> {
     source.expect_packed()?;
     source.unlock(job.key())?;
     source.hold_for_report(job)?;
-    not_applied::tell(source.path(), source.file(), job);
+    not_applied::tell(source.opened(), job);
     let report = job.listening(|| report(&source, job));
     job.check()?;
     report.with_context(|| cannot_read(file))

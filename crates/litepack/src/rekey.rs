@@ -123,7 +123,7 @@ fn make_anew(
     source.unlock(job.key())?;
     source.hold_alone(job)?;
     // They are as the file was.
-    not_applied::tell(source.path(), source.file(), job);
+    not_applied::tell(source.opened(), job);
     let target = Replacement::in_place(source.path())?;
     let like = source.metadata()?;
     source.warn_of_links(&like, job);

@@ -221,6 +221,50 @@ fn content_of_the_wal_comes_along() {
     }
 }
 
+/// Others read and write in WAL mode, and what is committed is in a log that is sealed.
+#[test]
+fn what_the_log_of_an_encrypted_database_has_is_read_with_its_key() {
+    let (place, path) = place();
+    let flags = rusqlite::OpenFlags::default();
+    let open = || litepack::open_with_key(path("packed"), flags, Some(&key(1))).unwrap();
+    let (writer, reader) = (open(), open());
+    writer
+        .execute_batch("pragma journal_mode=wal; pragma wal_autocheckpoint=0;")
+        .unwrap();
+    // Keeps what comes after it in the log.
+    reader
+        .execute_batch("begin; select count(*) from secrets")
+        .unwrap();
+    writer
+        .execute_batch(&format!(
+            "insert into secrets(data) select data || ' {CANARY}' from secrets"
+        ))
+        .unwrap();
+    let options = UnpackOptions::default();
+    litepack::unpack(path("packed"), path("back"), &options, &with(1)).unwrap();
+    let back = Connection::open(path("back")).unwrap();
+    let count: u32 = back
+        .query_row("select count(*) from secrets", [], |row| row.get(0))
+        .unwrap();
+    assert_eq!(count, 2 * ROWS);
+    assert!(litepack::check(path("packed"), &with(1)).unwrap().ok);
+    let log = names(&place)
+        .into_iter()
+        .find(|name| name.ends_with("-lpw"));
+    let log = path(&log.unwrap());
+    assert!(log.metadata().unwrap().len() > 100_000 && !shows(&log));
+    // As a crash leaves them.
+    for name in ["packed", "packed-lpw"] {
+        std::fs::copy(path(name), path(&format!("copy{}", &name[6..]))).unwrap();
+    }
+    assert!(litepack::check(path("copy"), &with(1)).unwrap().ok);
+    let mut bytes = std::fs::read(path("copy-lpw")).unwrap();
+    bytes[50_000] ^= 1;
+    std::fs::write(path("copy-lpw"), bytes).unwrap();
+    let report = litepack::check(path("copy"), &with(1)).unwrap();
+    assert_eq!(report.damage[0].what, "WAL", "{report:?}");
+}
+
 /// Stops a call at each of its reports. Until the last step there is the old file, bit for bit, and nothing beside it.
 #[test]
 fn a_rekey_that_is_stopped_leaves_the_old_file_or_the_new_one() {

@@ -107,9 +107,7 @@ impl<'a> Pages<'a> {
             ),
         };
         // An archive is read as it is, whatever lies beside it.
-        let wal = (kind != FileKind::Zstd)
-            .then(|| Wal::open(of.path, file, kind))
-            .flatten();
+        let wal = (kind != FileKind::Zstd).then(|| Wal::open(of)).flatten();
         let size = wal.as_ref().map_or(len, |wal| wal.size);
         if size == 0 {
             return Ok(None);
@@ -236,17 +234,19 @@ struct Wal {
 impl Wal {
     /// The WAL beside a database; `None` if there is none, or no commit in it. No more depends on its frames than a
     /// number in a report.
-    fn open(path: &Path, database: &File, kind: FileKind) -> Option<Wal> {
-        let path = with_suffix(path, Suffixes::of(kind).wal);
+    fn open(of: OpenFile<'_>) -> Option<Wal> {
+        let kind = of.kind;
+        let keys = of.unlocked.map(Unlocked::keys);
+        let path = with_suffix(of.path, Suffixes::of(kind).wal);
         // Opening a pipe would wait for its other end.
         if !path.metadata().ok()?.is_file() {
             return None;
         }
-        if kind == FileKind::Packed && wal::refusal(&path, database, None).ok()?.is_some() {
+        if kind == FileKind::Packed && wal::refusal(&path, of.file, keys).ok()?.is_some() {
             return None;
         }
         let mut wal = Wal {
-            file: WalFile::of(File::open(path).ok()?, kind, None).ok()??,
+            file: WalFile::of(File::open(path).ok()?, kind, keys).ok()??,
             frames: HashMap::new(),
             size: 0,
             len: 0,

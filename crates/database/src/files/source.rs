@@ -391,8 +391,8 @@ impl Source {
                 && during.is_of_the_moment(&after)
             {
                 let wal = with_suffix(&self.path, self.suffixes().wal);
-                self.frames =
-                    Frames::of(&during, (&wal, self.kind), job).map_err(Untaken::Other)?;
+                let wal = (&*wal, self.kind, self.unlocked.as_ref());
+                self.frames = Frames::of(&during, wal, job).map_err(Untaken::Other)?;
                 self.index = Some(index);
                 return Ok(true);
             }
@@ -434,10 +434,11 @@ impl Source {
             return Ok(None);
         }
         let wal = with_suffix(&self.path, self.suffixes().wal);
-        if wal::refusal(&wal, &self.file, None)?.is_some() {
+        let keys = self.unlocked().map(Unlocked::keys);
+        if wal::refusal(&wal, &self.file, keys)?.is_some() {
             return Ok(None);
         }
-        wal::damage(&wal, None, job)
+        wal::damage(&wal, keys, job)
     }
 
     fn suffixes(&self) -> Suffixes {
