@@ -34,18 +34,36 @@ fn place() -> (TempDir, impl Fn(&str) -> PathBuf) {
              insert into secrets select i, i || ' {CANARY} ' || hex(randomblob(30)) from n;"
     ))
     .unwrap();
+    db.execute_batch("create table noise(data blob)").unwrap();
+    for _ in 0..3 {
+        db.execute("insert into noise values (?1)", [noise()])
+            .unwrap();
+    }
     drop(db);
     let options = PackOptions::default();
     litepack::pack(path("plain"), path("packed"), &options, &with(1)).unwrap();
     (place, path)
 }
 
+/// Bytes that no compression changes: they are as they are in a packed file that is not encrypted.
+fn noise() -> Vec<u8> {
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state.to_le_bytes()[3]
+    };
+    std::iter::repeat_with(&mut next).take(3000).collect()
+}
+
 /// Whether a file shows content.
 fn shows(path: &Path) -> bool {
-    let bytes = std::fs::read(path).unwrap();
-    [CANARY, "secrets", "SQLite format 3"].iter().any(|word| {
+    let (bytes, noise) = (std::fs::read(path).unwrap(), noise());
+    let words = [CANARY, "secrets", "SQLite format 3"].map(str::as_bytes);
+    words.into_iter().chain([&noise[1000..1012]]).any(|word| {
         let mut windows = bytes.windows(word.len());
-        windows.any(|window| window == word.as_bytes())
+        windows.any(|window| window == word)
     })
 }
 
@@ -175,6 +193,7 @@ fn files_are_encrypted_decrypted_and_encrypted_anew() {
     }
     assert_ne!(std::fs::read(&packed).unwrap()[32..48], before[32..48]);
     litepack::rekey(&packed, None, &RekeyOptions::default(), &with(2)).unwrap();
+    assert!(shows(&packed), "the canaries are none");
     expect_same(&path, &Job::default()).unwrap();
     assert!(!litepack::is_encrypted(&packed).unwrap());
     let options = RekeyOptions::default();
@@ -242,6 +261,9 @@ fn what_the_log_of_an_encrypted_database_has_is_read_with_its_key() {
         .unwrap();
     let options = UnpackOptions::default();
     litepack::unpack(path("packed"), path("back"), &options, &with(1)).unwrap();
+    writer
+        .execute("insert into noise values (?1)", [noise()])
+        .unwrap();
     let back = Connection::open(path("back")).unwrap();
     let count: u32 = back
         .query_row("select count(*) from secrets", [], |row| row.get(0))
