@@ -110,6 +110,12 @@ impl From<Code> for Failure {
     }
 }
 
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Failure {
+        Failure::of_store(&error.into(), While::Writing)
+    }
+}
+
 /// The work of a failed call. Damage met while reading is SQLite's "malformed"; while writing it must be an I/O error,
 /// the only kind after which SQLite gives up the transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

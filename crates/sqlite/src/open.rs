@@ -14,7 +14,7 @@ use litepack_store::{HEAD_LEN, is_encrypted};
 
 use crate::beside::encrypted;
 use crate::beside::names::{Beside, FOREIGN_NAME, REPLACED, UNKNOWN_KEYS};
-use crate::beside::open_files::{Key as FileKey, beside, is_of_encrypted, wal_view};
+use crate::beside::open_files::{Key as FileKey, beside, is_of_encrypted, journal_view, wal_view};
 use crate::beside::stamp::FileStamp;
 use crate::c::api::Api;
 use crate::c::codes::{
@@ -70,7 +70,7 @@ pub(crate) fn beside_main(api: Api, name: HostName, flags: c_int) -> Result<Open
         Some(Beside::Journal) if flags & OPEN_READWRITE != 0 => {
             // Without CREATE it is a journal left on disk, to be played back.
             let (file, granted) = name.open(flags)?;
-            Ok(Opened::Journal(JournalFile::of(name, file), granted))
+            Ok(Opened::Journal(JournalFile::of(name, file)?, granted))
         }
         Some(Beside::ForeignJournal | Beside::ForeignWal) => {
             Err(Failure::new(CANTOPEN, FOREIGN_NAME))
@@ -88,9 +88,19 @@ pub(crate) fn beside_main(api: Api, name: HostName, flags: c_int) -> Result<Open
             ))
         }
         Some(Beside::OthersWal) => Err(Failure::new(CANTOPEN, REPLACED)),
+        // Its database is another file now, or none: what is encrypted there is not to be in plain here.
+        None if flags & OPEN_CREATE != 0 && has_keys(&name) => {
+            Err(Failure::new(CANTOPEN, REPLACED))
+        }
         // A journal is to be looked at.
         _ => Ok(Opened::Below(flags)),
     }
+}
+
+/// Whether this is a journal of a handle whose database is encrypted.
+fn has_keys(name: &HostName) -> bool {
+    let view = journal_view(name.path());
+    view.is_some_and(|view| view.keys().is_some())
 }
 
 /// A file that goes when SQLite closes it. `open` has the host open it.

@@ -38,6 +38,8 @@ pub(crate) struct Stack {
 impl Drop for Stack {
     fn drop(&mut self) {
         for vfs in [&self.layer.vfs, &self.layer.aux] {
+            // Parameters of the URI may follow.
+            let vfs = vfs.split('&').next().unwrap_or_default();
             if vfs != self.disk.name() {
                 unregister(vfs);
             }

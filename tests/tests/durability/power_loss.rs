@@ -37,6 +37,55 @@ fn plain_beside(parent: &str) -> Layer {
 /// Which of two databases are packed.
 const PAIRS: [fn(&str) -> Layer; 3] = [litepack, beside_plain, plain_beside];
 
+/// Behind the name of a VFS in a URI: the database is encrypted.
+const KEY: &str = "&hexkey=00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
+
+/// Both encrypted.
+fn encrypted(parent: &str) -> Layer {
+    let Layer { vfs, aux } = litepack(parent);
+    let (vfs, aux) = (vfs + KEY, aux + KEY);
+    Layer { vfs, aux }
+}
+
+/// `main` encrypted and `aux` plain.
+fn encrypted_beside_plain(parent: &str) -> Layer {
+    Layer {
+        aux: parent.to_owned(),
+        ..encrypted(parent)
+    }
+}
+
+/// `main` packed and `aux` encrypted.
+fn packed_beside_encrypted(parent: &str) -> Layer {
+    Layer {
+        vfs: litepack(parent).vfs,
+        ..encrypted(parent)
+    }
+}
+
+/// Which of two databases are encrypted.
+const ENCRYPTED: [fn(&str) -> Layer; 3] =
+    [encrypted, encrypted_beside_plain, packed_beside_encrypted];
+
+#[test]
+fn two_databases_commit_together_if_they_are_encrypted() {
+    for layer in ENCRYPTED {
+        battery_over(layer).survive(Journal::Delete, "EXTRA", true, Durability::Acknowledged);
+    }
+    // Plain SQLite needs more than this.
+    for journal in [Journal::Delete, Journal::Truncate, Journal::Persist] {
+        battery_over(encrypted).survive(journal, "NORMAL", true, Durability::Acknowledged);
+    }
+}
+
+#[test]
+fn one_io_error_with_two_databases_that_are_encrypted() {
+    // Plain SQLite loses a commit there.
+    for layer in [encrypted, packed_beside_encrypted] {
+        battery_over(layer).one_io_error_with_two_databases();
+    }
+}
+
 fn battery() -> Battery {
     battery_over(litepack)
 }

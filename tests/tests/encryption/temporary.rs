@@ -9,7 +9,7 @@ use rusqlite::Connection;
 
 use crate::place::{IN_URI, count, fill, sings};
 
-/// What was written to files without a name.
+/// What was written to files without a name, and to journals.
 #[derive(Default)]
 struct Heard {
     bytes: usize,
@@ -27,7 +27,7 @@ fn listening(test: &str) -> (SimDisk, SimVfs, String, Arc<Mutex<Heard>>) {
     let heard = Arc::<Mutex<Heard>>::default();
     let ear = Arc::clone(&heard);
     disk.on_write(move |name, bytes| {
-        if name.is_empty() {
+        if name.is_empty() || name.ends_with("-lpjourn") {
             let mut heard = ear.lock().unwrap();
             heard.bytes += bytes.len();
             heard.has_canaries |= sings(bytes);
@@ -90,5 +90,67 @@ fn no_temporary_file_has_content_in_plain() {
         );
         hear("vacuum");
         assert_eq!(count(&connection).unwrap(), 500);
+    }
+}
+
+/// Such transactions need their journals on disk, and the pages in them are those of before.
+#[test]
+fn no_journal_of_several_databases_has_content_in_plain() {
+    if !vfs::is_litepack() {
+        return vfs::skip_packed();
+    }
+    for mode in ["delete", "persist", "truncate"] {
+        let (disk, _vfs, name, heard) = listening(&format!("several-{mode}"));
+        let uri = |file: &str| format!("file:/several-{mode}-{file}.db?vfs={name}&{IN_URI}");
+        let connection = Connection::open(uri("main")).unwrap();
+        fill(&connection);
+        connection.execute("attach ? as aux", [uri("aux")]).unwrap();
+        connection
+            .execute_batch(&format!(
+                "pragma main.journal_mode = {mode}; pragma aux.journal_mode = {mode};
+                 create table aux.t as select * from main.t"
+            ))
+            .unwrap();
+        for cache in [1000, 5] {
+            let written = hear(
+                &heard,
+                &connection,
+                &format!(
+                    "pragma main.cache_size = {cache}; begin; update main.t set c = b || c;
+                     update aux.t set c = b || c; commit"
+                ),
+            );
+            assert!(written > 100_000, "{mode}: {written}");
+            assert_eq!(count(&connection).unwrap(), 500);
+        }
+        let left = disk.live_images();
+        let journals = left.iter().filter(|(name, _)| name.ends_with("-lpjourn"));
+        assert!(
+            journals.clone().all(|(_, bytes)| bytes.is_empty()),
+            "{mode}"
+        );
+        // What is not this database's journal is not played back, and nothing happens to it.
+        let journal = format!("/several-{mode}-main.db-lpjourn");
+        drop(connection);
+        let magic = [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7];
+        let plain = [
+            &magic[..],
+            &[0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 9, 0, 0, 2, 0],
+            &[1; 9000],
+        ]
+        .concat();
+        for foreign in [plain, [b"LPjourn\x1a", &[7; 9000][..]].concat()] {
+            let mut images = disk.live_images();
+            images.insert(journal.clone(), foreign.clone());
+            let disk = SimDisk::from_images(images);
+            let below = format!("foreign-{mode}-{}", foreign[0]);
+            let _below = disk.register(&below);
+            let name = format!("litepack-{below}");
+            litepack_rusqlite::register_vfs(&name, &below).unwrap();
+            let uri = format!("file:/several-{mode}-main.db?vfs={name}&{IN_URI}");
+            let connection = Connection::open(uri).unwrap();
+            count(&connection).unwrap_err();
+            assert!(disk.live_images().get(&journal) == Some(&foreign));
+        }
     }
 }

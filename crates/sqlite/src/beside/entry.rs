@@ -58,7 +58,7 @@ impl Entry {
         let path = path.to_bytes().to_vec();
         let stamp = FileStamp::of(&path);
         let inode = inode_of(stamp);
-        table.add_database(&path, (inode, names));
+        table.add_database(&path, (inode, names), &view);
         // A file that is still empty has no identity of its own yet: it shares no pages.
         let known = inode.filter(|_| uuid != FileUuid([0; 16]));
         let key = known.map(|(device, number)| Key::Packed(device, number, uuid));

@@ -48,6 +48,8 @@ pub(super) type Inode = Option<(u64, u64)>;
 struct Database {
     /// Which files they are, and under whose names the files beside are.
     handles: Vec<(Inode, Names)>,
+    /// What is known of each.
+    views: Vec<(Inode, Weak<WalView>)>,
     /// A journal or WAL was deleted, and it is not known whether for good.
     is_unsynced: bool,
 }
@@ -116,10 +118,12 @@ impl OpenFiles {
     }
 
     /// A packed database is opened.
-    pub(super) fn add_database(&self, path: &[u8], handle: (Inode, Names)) {
+    pub(super) fn add_database(&self, path: &[u8], handle: (Inode, Names), view: &Arc<WalView>) {
         let mut table = self.write();
         let database = table.databases.entry(path.to_vec()).or_default();
         database.handles.push(handle);
+        database.views.retain(|(_, view)| view.strong_count() > 0);
+        database.views.push((handle.0, Arc::downgrade(view)));
     }
 
     /// It is closed.
@@ -209,6 +213,22 @@ impl OpenFiles {
         let table = self.read();
         let mut of_it = table.names.values().filter(|known| *known.text == *name);
         of_it.any(|known| known.views.iter().any(|view| view.keys().is_some()))
+    }
+
+    /// The view of a handle of the database whose journal has this name: of its own handle, if that is known, else of one
+    /// that has the keys of the file.
+    fn journal_view(&self, name: &CStr) -> Option<Arc<WalView>> {
+        let table = self.read();
+        let found = table.names.get(&name.as_ptr().addr());
+        let its = found.filter(|found| *found.text == *name && matches!(found.kind, Kind::Journal));
+        if let Some([view]) = its.map(|found| &*found.views) {
+            return Some(Arc::clone(view));
+        }
+        let (path, _) = split(name)?;
+        let now = inode_of(FileStamp::of(path));
+        let views = &table.databases.get(path)?.views;
+        let mut of_file = views.iter().filter(|(inode, _)| *inode == now);
+        of_file.find_map(|(_, view)| view.upgrade().filter(|view| view.keys().is_some()))
     }
 
     /// The handle is closed.
@@ -326,6 +346,11 @@ pub(crate) fn wal_view(name: &CStr) -> Option<Arc<WalView>> {
 /// Whether the file of this name belongs to an encrypted database that is open.
 pub(crate) fn is_of_encrypted(name: &CStr) -> bool {
     OPEN.has_keys(name)
+}
+
+/// The view of a handle whose journal has this name.
+pub(crate) fn journal_view(name: &CStr) -> Option<Arc<WalView>> {
+    OPEN.journal_view(name)
 }
 
 /// The deletion of this file may come to nothing in a power loss.

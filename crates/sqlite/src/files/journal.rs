@@ -5,21 +5,32 @@
 //! under its own name: its atomicity is SQLite's, by way of a super-journal.
 
 use std::ffi::c_int;
+use std::sync::Arc;
 
+use litepack_cipher::Keys;
 use litepack_io::fixed;
 use litepack_io::storage::{ReadAt, Storage};
 use litepack_store::JOURNAL_SUFFIX;
 
+use super::sealed_journal::{Content, Found, PATCH_LEN, SEALED_MAGIC, SealedJournal, cut};
 use super::temporary::Scratch;
 use super::{File, Methods};
 use crate::beside::names::FOREIGN_NAME;
-use crate::c::codes::{CANTOPEN, IOERR_NOMEM, OK, OPEN_CREATE, OPEN_MAIN_JOURNAL, OPEN_READWRITE};
+use crate::beside::open_files::journal_view;
+use crate::beside::wal_view::WalView;
+use crate::c::codes::{
+    CANTOPEN, IOERR, IOERR_DATA, IOERR_NOMEM, IOERR_SHORT_READ, OK, OPEN_CREATE, OPEN_MAIN_JOURNAL,
+    OPEN_READWRITE,
+};
 use crate::failure::{Failure, While};
 use crate::host::file::HostFile;
 use crate::host::name::HostName;
 
 /// Bytes kept in memory before the journal goes to a temporary file; fewer where memory is short.
 const MEMORY_MAX: usize = 4 << 20;
+
+/// An encrypted database has at most this number when the commit is done that made it.
+const SEQ_MADE: u64 = 3;
 
 /// First bytes of a journal, and last bytes of one that names a super-journal
 /// (<https://sqlite.org/fileformat.html#the_rollback_journal>).
@@ -30,13 +41,15 @@ pub(crate) struct JournalFile {
     /// Where its file would be.
     name: HostName,
     content: Backing,
+    /// Its file, if the database is encrypted and a super-journal refers to it. `content` has all of it, too.
+    sealed: Option<SealedJournal<HostFile>>,
 }
 
 enum Backing {
     Memory(Journal),
     /// Too large for memory.
     Temporary(Scratch),
-    /// Needed under its own name, because a super-journal refers to it.
+    /// Needed under its own name, because a super-journal refers to it. Only of a database that is not encrypted.
     Named(HostFile),
 }
 
@@ -46,24 +59,104 @@ impl JournalFile {
         JournalFile {
             name,
             content: Backing::Memory(Journal::default()),
+            sealed: None,
         }
     }
 
-    /// One that is on disk, to be played back.
-    pub(crate) fn of(name: HostName, file: HostFile) -> JournalFile {
-        JournalFile {
-            name,
-            content: Backing::Named(file),
+    /// One that is on disk, to be played back. Nothing is played into an encrypted database that was not sealed with its
+    /// keys.
+    pub(crate) fn of(name: HostName, file: HostFile) -> Result<JournalFile, Failure> {
+        let mut journal = JournalFile::new(name);
+        let mut head = [0; 20];
+        let n = file.read_at(&mut head, 0)?;
+        let is_sealed = n >= SEALED_MAGIC.len() && head.starts_with(&SEALED_MAGIC);
+        let Some((view, keys)) = keyed(&name) else {
+            if is_sealed {
+                return Err(refused(name, "is encrypted, and the database is not"));
+            }
+            journal.content = Backing::Named(file);
+            return Ok(journal);
+        };
+        let state = view.file_state()?;
+        let Some(state) = state else {
+            return Err(refused(name, "is of another database"));
+        };
+        let is_over = head[..n].iter().all(|byte| *byte == 0);
+        if !is_sealed && !is_over {
+            // When an encrypted database was made by a transaction over several, it had no keys before that. Its journal
+            // says that there was nothing before, and has no page.
+            let was_empty = n == head.len() && head[16..] == [0; 4] && state.seq <= SEQ_MADE;
+            if !was_empty {
+                return Err(refused(name, "is not encrypted, and the database is"));
+            }
+            journal.content = Backing::Named(file);
+            return Ok(journal);
         }
+        let found = match is_sealed {
+            true => SealedJournal::read(&file, &keys, &state.uuid.0, &mut journal)?,
+            false => Found::Torn,
+        };
+        match found {
+            Found::Whole(whole) => journal.sealed = Some(SealedJournal::found(file, keys, whole)),
+            Found::Torn => {
+                cut(&file)?;
+                journal.content = Backing::Memory(Journal::default());
+            }
+            Found::Foreign => return Err(refused(name, "is of another database")),
+            Found::Damaged => {
+                let why = format!("{} is damaged", name.path().to_string_lossy());
+                return Err(Failure::new(IOERR_DATA, why));
+            }
+        }
+        Ok(journal)
+    }
+
+    /// Writes to memory or, where that is too small, to a temporary file.
+    fn write_content(&mut self, bytes: &[u8], offset: u64) -> Result<(), Failure> {
+        if self.content.write(bytes, offset)? {
+            return Ok(());
+        }
+        let mut file = Scratch::new(self.name.temporary()?)?;
+        if let Backing::Memory(journal) = &self.content {
+            file.write(journal.bytes(), 0)?;
+        }
+        self.content = Backing::Temporary(file);
+        self.content.write(bytes, offset).map(|_| ())
+    }
+
+    /// Gives the journal of an encrypted database its name.
+    fn seal(&mut self, view: &WalView, keys: Arc<Keys>, file: HostFile) -> Result<(), Failure> {
+        let state = view.file_state()?.ok_or(IOERR)?;
+        let len = self.size()?;
+        let sealed = SealedJournal::write(file, keys, &state.uuid.0, len, self)?;
+        self.sealed = Some(sealed);
+        Ok(())
+    }
+
+    /// Something else is written to a journal with a name than SQLite would. It has none then, until it gets one again.
+    fn lose_name(&mut self) -> Result<(), Failure> {
+        if let Some(sealed) = &self.sealed {
+            sealed.end()?;
+            self.sealed = None;
+        }
+        Ok(())
     }
 
     /// Makes durable that a journal under its name is none any more. SQLite leaves that to the next one, which
     /// overwrites it; ours may be in memory.
-    fn ended(&self) -> Result<(), Failure> {
-        match &self.content {
-            Backing::Named(file) => failed(file.sync()),
-            _ => Ok(()),
+    fn ended(&mut self) -> Result<(), Failure> {
+        if self.sealed.is_some() {
+            self.lose_name()?;
+            self.content = Backing::Memory(Journal::default());
         }
+        if let Backing::Named(file) = &self.content {
+            failed(file.sync())?;
+            // Of a database that was encrypted by this transaction. The next one may be written to the same journal.
+            if keyed(&self.name).is_some() {
+                self.content = Backing::Memory(Journal::default());
+            }
+        }
+        Ok(())
     }
 
     /// Copies what was written so far to `file`.
@@ -92,14 +185,9 @@ fn copy(from: &mut Scratch, to: &HostFile) -> Result<(), Failure> {
     Ok(())
 }
 
-impl File for JournalFile {
-    const METHODS: Methods = Methods::Basic;
-    const SECTOR_SIZE: c_int = 0;
-    const CHARACTERISTICS: c_int = 0;
-    const TAKES_MEMORY: bool = false;
-
+impl Backing {
     fn read(&mut self, buf: &mut [u8], offset: u64) -> Result<usize, Failure> {
-        match &mut self.content {
+        match self {
             Backing::Memory(journal) => Ok(journal.read(offset, buf)),
             Backing::Temporary(file) => file.read(buf, offset),
             Backing::Named(file) => match file.read_once(buf, offset) {
@@ -108,6 +196,71 @@ impl File for JournalFile {
                 code => Err(code.into()),
             },
         }
+    }
+
+    /// Writes where there is room for it; false if a temporary file is needed.
+    fn write(&mut self, bytes: &[u8], offset: u64) -> Result<bool, Failure> {
+        match self {
+            Backing::Memory(journal) => return Ok(journal.write(offset, bytes)),
+            Backing::Temporary(file) => file.write(bytes, offset)?,
+            Backing::Named(file) => file.write_at(bytes, offset)?,
+        }
+        Ok(true)
+    }
+
+    fn truncate(&mut self, size: u64) -> Result<(), Failure> {
+        match self {
+            Backing::Memory(journal) => {
+                journal.truncate(size);
+                Ok(())
+            }
+            Backing::Temporary(file) => file.truncate(size),
+            Backing::Named(file) => failed(file.truncate(size)),
+        }
+    }
+}
+
+impl Content<Failure> for JournalFile {
+    fn read(&mut self, buf: &mut [u8], offset: u64) -> Result<(), Failure> {
+        match self.content.read(buf, offset)? {
+            n if n == buf.len() => Ok(()),
+            _ => Err(IOERR_SHORT_READ.into()),
+        }
+    }
+
+    fn write(&mut self, bytes: &[u8], offset: u64) -> Result<(), Failure> {
+        self.write_content(bytes, offset)
+    }
+}
+
+/// The handle whose journal has this name, and the keys of its database, if that is encrypted.
+fn keyed(name: &HostName) -> Option<(Arc<WalView>, Arc<Keys>)> {
+    let view = journal_view(name.path())?;
+    let keys = view.keys()?;
+    Some((view, keys))
+}
+
+/// A file that is not played back, which the user has to look at.
+fn refused(name: HostName, why: &str) -> Failure {
+    let name = name.path().to_string_lossy();
+    Failure::new(CANTOPEN, format!("the journal {name} {why}: move it away"))
+}
+
+/// The header that SQLite writes again when the rest of a journal of this length is synced.
+fn patch_of(bytes: &[u8], offset: u64, len: u64) -> Option<[u8; PATCH_LEN]> {
+    let is_within = offset.checked_add(PATCH_LEN as u64)? <= len;
+    let patch = bytes.try_into().ok()?;
+    (is_within && bytes.starts_with(&MAGIC)).then_some(patch)
+}
+
+impl File for JournalFile {
+    const METHODS: Methods = Methods::Basic;
+    const SECTOR_SIZE: c_int = 0;
+    const CHARACTERISTICS: c_int = 0;
+    const TAKES_MEMORY: bool = false;
+
+    fn read(&mut self, buf: &mut [u8], offset: u64) -> Result<usize, Failure> {
+        self.content.read(buf, offset)
     }
 
     fn size(&mut self) -> Result<u64, Failure> {
@@ -119,6 +272,18 @@ impl File for JournalFile {
     }
 
     fn write(&mut self, bytes: &[u8], offset: u64) -> Result<(), Failure> {
+        let is_ended = offset == 0 && bytes.iter().all(|byte| *byte == 0);
+        if is_ended && self.sealed.is_some() {
+            return self.ended();
+        }
+        if let Some(sealed) = &mut self.sealed {
+            if let Some(patch) = patch_of(bytes, offset, sealed.len())
+                && sealed.mark(offset, patch)?
+            {
+                return self.write_content(bytes, offset);
+            }
+            self.lose_name()?;
+        }
         if names_super_journal(offset, bytes) && !matches!(self.content, Backing::Named(_)) {
             if !self
                 .name
@@ -130,38 +295,41 @@ impl File for JournalFile {
             }
             let flags = OPEN_READWRITE | OPEN_CREATE | OPEN_MAIN_JOURNAL;
             let (file, _) = self.name.open(flags)?;
+            if let Some((view, keys)) = keyed(&self.name) {
+                self.write_content(bytes, offset)?;
+                return self.seal(&view, keys, file).inspect_err(|_| {
+                    // SQLite goes on with the journal that it has. No super-journal has to do with it.
+                    let _ = self.content.truncate(offset);
+                });
+            }
             self.copy_to(&file).inspect_err(|_| {
                 // SQLite goes on with the journal that it has. This one must not be played back.
                 let _ = file.truncate(0);
             })?;
             self.content = Backing::Named(file);
-        } else if let Backing::Memory(journal) = &mut self.content {
-            if journal.write(offset, bytes) {
-                return Ok(());
-            }
-            let mut file = Scratch::new(self.name.temporary()?)?;
-            file.write(journal.bytes(), 0)?;
-            self.content = Backing::Temporary(file);
         }
-        match &mut self.content {
-            Backing::Memory(_) => {}
-            Backing::Temporary(file) => file.write(bytes, offset)?,
-            Backing::Named(file) => failed(file.write_at(bytes, offset))?,
-        }
-        let is_ended = offset == 0 && bytes.iter().all(|byte| *byte == 0);
+        self.write_content(bytes, offset)?;
         if is_ended { self.ended() } else { Ok(()) }
     }
 
     fn truncate(&mut self, size: u64) -> Result<(), Failure> {
-        match &mut self.content {
-            Backing::Memory(journal) => journal.truncate(size),
-            Backing::Temporary(file) => file.truncate(size)?,
-            Backing::Named(file) => failed(file.truncate(size))?,
+        if let Some(sealed) = &self.sealed {
+            if size == sealed.len() {
+                return Ok(());
+            }
+            if size > 0 {
+                self.lose_name()?;
+            }
         }
+        self.content.truncate(size)?;
         if size == 0 { self.ended() } else { Ok(()) }
     }
 
     fn sync(&mut self, flags: c_int) -> Result<(), Failure> {
+        if let Some(sealed) = &mut self.sealed {
+            sealed.disk().set_sync_flags(flags);
+            return failed(sealed.sync());
+        }
         match &mut self.content {
             Backing::Memory(_) => Ok(()),
             Backing::Temporary(file) => file.sync(flags),
