@@ -113,6 +113,13 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         let found = preview_ingest(&arguments.sources, &options, &interruptible())?;
         return show(arguments, &found);
     };
+    if arguments
+        .sources
+        .iter()
+        .any(|source| source.as_os_str() == "-")
+    {
+        arguments.key.expect_elsewhere("the lines")?;
+    }
     let job = arguments.key.job(into, interruptible)?;
     let done = ingest(&arguments.sources, into, &options, &job)?;
     if arguments.json {

@@ -99,6 +99,24 @@ impl KeyOptions {
         Ok(self.read.get_or_init(|| read).clone())
     }
 
+    /// An error if the key is to be read from standard input, where something else is.
+    ///
+    /// # Errors
+    /// In words.
+    pub fn expect_elsewhere(&self, what: &str) -> Result<()> {
+        let is_input = self.key_file.as_deref().is_some_and(is_input);
+        ensure!(
+            !is_input,
+            "standard input cannot have both the key and {what}"
+        );
+        Ok(())
+    }
+
+    /// The variable that has it, which no other program is to have.
+    pub fn variable(&self) -> Option<&OsStr> {
+        self.key_env.as_deref()
+    }
+
     /// An error if there is a key for a file that is not encrypted.
     ///
     /// # Errors

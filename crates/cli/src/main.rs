@@ -87,10 +87,9 @@ fn main() -> ExitCode {
         Ok(arguments) => arguments.command,
         Err(refused) => return misused(&refused),
     };
-    // SQLite's shell, which this process becomes, has its own way with Ctrl-C.
-    if !matches!(command, Command::Shell(_))
-        && let Err(error) = job::watch()
-    {
+    // SQLite's shell has its own way with Ctrl-C. Where this process becomes the shell, that forgets this.
+    let is_watched = cfg!(unix) || !matches!(command, Command::Shell(_));
+    if is_watched && let Err(error) = job::watch() {
         return ended(Err(error));
     }
     let result = match command {

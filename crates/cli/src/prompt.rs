@@ -10,10 +10,21 @@ mod unix {
     use std::io::{self, IsTerminal as _, Write as _};
     use std::sync::{Mutex, PoisonError};
 
-    use anyhow::{Context, Result};
+    use anyhow::{Context, Result, ensure};
     use rustix::io::Errno;
-    use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
+    use rustix::termios::{
+        LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr,
+    };
     use zeroize::Zeroizing;
+
+    /// Some systems hand on no more of a line.
+    const TYPED_MAX: usize = 1023;
+    /// The value of a special key that there is not (`_POSIX_VDISABLE`).
+    const DISABLED: u8 = if cfg!(any(target_os = "linux", target_os = "android")) {
+        0
+    } else {
+        0xff
+    };
 
     /// The terminal as it was before a prompt.
     static BEFORE: Mutex<Option<Termios>> = Mutex::new(None);
@@ -34,10 +45,18 @@ mod unix {
         let before = tcgetattr(&input).context(CANNOT)?;
         let mut hidden = before.clone();
         hidden.local_modes.remove(LocalModes::ECHO);
-        *BEFORE.lock().unwrap_or_else(PoisonError::into_inner) = Some(before);
+        // A process that is stopped or ended by these leaves the terminal as it is.
+        for key in [SpecialCodeIndex::VSUSP, SpecialCodeIndex::VQUIT] {
+            hidden.special_codes[key] = DISABLED;
+        }
         let restored = Restored;
-        // What was typed before the question is dropped: the terminal has shown it.
-        tcsetattr(&input, OptionalActions::Flush, &hidden).context(CANNOT)?;
+        {
+            // Held until the terminal is told, so that a signal finds it told or left alone.
+            let mut told = BEFORE.lock().unwrap_or_else(PoisonError::into_inner);
+            *told = Some(before);
+            // What was typed before the question is dropped: the terminal has shown it.
+            tcsetattr(&input, OptionalActions::Flush, &hidden).context(CANNOT)?;
+        }
         let _ = write!(io::stderr(), "{question}");
         let mut line = Zeroizing::new(vec![0; len_max]);
         let mut len = 0;
@@ -53,6 +72,10 @@ mod unix {
                 break;
             }
         }
+        ensure!(
+            len < TYPED_MAX,
+            "a terminal may cut off what is longer than {TYPED_MAX} bytes: use --key-file"
+        );
         line.truncate(len);
         drop(restored);
         let _ = writeln!(io::stderr());

@@ -48,6 +48,10 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     } = arguments;
     new_key.expect_apart(key)?;
     let former = key.of(file)?;
+    if let Some(key) = &former {
+        // Before anyone is asked for a new one.
+        litepack::try_key(file, key)?;
+    }
     let new = match (&former, arguments.decrypt) {
         (_, true) => None,
         (Some(former), _) if arguments.new_data_key && !new_key.is_given() => Some(former.clone()),

@@ -72,7 +72,11 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         _ if arguments.sql.is_empty() && !options.has_sql => Input::Prompt,
         _ => Input::Unread,
     };
-    let shell = program::Shell::find(&arguments.sqlite3, input)?;
+    if arguments.sql.is_empty() && !options.has_sql {
+        arguments.key.expect_elsewhere("the SQL")?;
+    }
+    let variable = arguments.key.variable();
+    let shell = program::Shell::find(&arguments.sqlite3, input, variable)?;
     match remote::url(&arguments.file) {
         Some(url) => {
             arguments.key.expect_none("a file on this machine")?;

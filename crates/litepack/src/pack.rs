@@ -148,6 +148,9 @@ pub fn pack(
 ) -> Result<Sizes> {
     let mut effort = options.effort()?;
     if object::url(target.as_ref())?.is_some() {
+        if job.key().is_some() {
+            refuse!("an encrypted file cannot be read from a server yet: pack it into a file");
+        }
         // Who reads it from there would have to fetch a long dictionary first.
         // And each base of a unit is one more request.
         effort.long_max = 0;

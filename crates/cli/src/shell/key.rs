@@ -15,6 +15,11 @@ fn statement(key: &[u8]) -> Result<Zeroizing<Vec<u8>>> {
         is_text,
         "the shell takes keys that are text; this one is not UTF-8"
     );
+    // The shell reads an end of a line in a way of its own.
+    ensure!(
+        !key.contains(&b'\r'),
+        "the shell takes no keys with a carriage return in them"
+    );
     let quotes = key.iter().filter(|byte| **byte == b'\'').count();
     let (begin, end) = (
         b".once /dev/null\nPRAGMA key = '".as_slice(),

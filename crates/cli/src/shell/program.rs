@@ -1,6 +1,6 @@
 //! The `sqlite3` shell that is there, and starting it.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
@@ -47,18 +47,29 @@ pub struct Shell {
     program: PathBuf,
     /// Its first options.
     first: &'static [&'static str],
+    /// A variable that it is not to have: there is a key in it.
+    without: Option<OsString>,
+}
+
+/// The program, with the environment of this process but for that variable.
+fn command(program: &Path, without: Option<&OsStr>) -> Command {
+    let mut command = Command::new(program);
+    if let Some(without) = without {
+        command.env_remove(without);
+    }
+    command
 }
 
 impl Shell {
     /// Asks the program whether it will do.
-    pub fn find(program: &Path, input: Input) -> Result<Shell> {
+    pub fn find(program: &Path, input: Input, without: Option<&OsStr>) -> Result<Shell> {
         let ways: &[_] = match input {
             Input::Prompt => &[NONE_BY_OPTION, NONE_AND_QUIET],
             Input::Unread => &[NONE_BY_OPTION, NONE_UNREAD],
             Input::Other => &[NO_STARTUP_FILE],
         };
         for &first in ways {
-            let answer = Command::new(program)
+            let answer = command(program, without)
                 .arg("-batch")
                 .args(first)
                 .args([":memory:", QUESTION])
@@ -74,7 +85,12 @@ impl Shell {
                 ),
                 Some((_, "0")) => {
                     let program = program.to_owned();
-                    return Ok(Shell { program, first });
+                    let without = without.map(OsStr::to_owned);
+                    return Ok(Shell {
+                        program,
+                        first,
+                        without,
+                    });
                 }
                 _ => {}
             }
@@ -92,7 +108,7 @@ impl Shell {
         options: &[OsString],
         sql: &[OsString],
     ) -> Result<ExitCode> {
-        let mut command = Command::new(&self.program);
+        let mut command = command(&self.program, self.without.as_deref());
         command
             .args(self.first)
             .args(script)

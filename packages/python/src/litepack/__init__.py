@@ -18,6 +18,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from litepack._arrow import arrow
+from litepack._keys import give_key
 from litepack._library import command_path, load, loadable_path, load_once, register, remote_config, remote_headers
 from litepack._uri import add_vfs, uri
 
@@ -58,27 +59,9 @@ def connect(
     A wrong key, or one for a database that is not encrypted, raises :class:`sqlite3.DatabaseError`.
     """
     load_once()
-    give_key = None if key is None else _pragma_key(key)
+    give = give_key(key)
     named = add_vfs(os.fsdecode(database)) if options.pop("uri", False) else uri(database)
     # Which overload it is depends on the options; their types are checked above.
     opened: sqlite3.Connection = sqlite3.connect(named, uri=True, **options)  # type: ignore[call-overload]
-    if give_key is not None:
-        try:
-            # A database that is none of Litepack's knows no such pragma, and has no answer.
-            if opened.execute(give_key).fetchone() is None:
-                raise sqlite3.NotSupportedError("there is a key, and the database is not encrypted")
-        except BaseException:
-            opened.close()
-            raise
+    give(opened)
     return opened
-
-
-def _pragma_key(key: str | bytes) -> str:
-    if isinstance(key, bytes):
-        if len(key) != 32:
-            raise ValueError("a key of bytes has 32 of them; a passphrase is a str")
-        return f"pragma key = \"x'{key.hex()}'\""
-    if "\0" in key:
-        raise ValueError("embedded null character in the key")
-    quoted = key.replace("'", "''")
-    return f"pragma key = '{quoted}'"

@@ -9,6 +9,7 @@ from urllib.parse import parse_qsl, unquote
 
 from django.db.backends.sqlite3 import base, client
 
+from litepack._keys import give_key
 from litepack._library import command_path, load_once
 from litepack._uri import add_vfs
 
@@ -34,6 +35,9 @@ class DatabaseClient(client.DatabaseClient):
                 path = path[len("file:") :]
                 database = unquote("/" + path[2:].partition("/")[2] if path.startswith("//") else path)
                 options = {"ro": ["--readonly"], "rw": []}.get(mode or "rwc", options)
+        if settings_dict.get("OPTIONS", {}).get("key") is not None:
+            # What does not exist would be made without it. The command asks for the key of what does.
+            options = [option for option in options if option != "--create"]
         if not database or database == ":memory:":
             args, _ = super().settings_to_cmd_args_env(settings_dict, parameters)
             return ["sqlite3", *args[1:]], None
@@ -43,7 +47,8 @@ class DatabaseClient(client.DatabaseClient):
 
 
 class DatabaseWrapper(base.DatabaseWrapper):
-    """All of it is Django's, but for the name by which SQLite opens the database."""
+    """All of it is Django's, but for the name by which SQLite opens the database, and its key: ``"OPTIONS": {"key": ...}``,
+    as of :func:`litepack.connect`."""
 
     display_name = "SQLite with Litepack"
     client_class = DatabaseClient
@@ -53,4 +58,11 @@ class DatabaseWrapper(base.DatabaseWrapper):
         parameters: dict[str, Any] = super().get_connection_params()
         # Django always passes `uri=True`.
         parameters["database"] = add_vfs(str(parameters["database"]))
+        # Not in what Django keeps, which it may show.
+        self._give_key = give_key(parameters.pop("key", None))
         return parameters
+
+    def get_new_connection(self, conn_params: dict[str, Any]) -> Any:
+        connection = super().get_new_connection(conn_params)
+        self._give_key(connection)
+        return connection
