@@ -544,19 +544,21 @@ impl<S: Storage> Log<S> {
         let page_size = page_size(&wal_header).map_err(Error::Refused)?;
         self.refresh()?;
         let keys = self.keys.clone();
-        let mut is_cut = false;
-        let (seq, slot) = match Head::decode(&self.head, keys.as_deref()) {
+        let is_refused = self.refused.is_some();
+        let following = match Head::decode(&self.head, keys.as_deref()) {
+            // Nobody has vouched for the number of one that is not this file's.
             Head::Newest { generation, .. }
-                if refused_key(&generation, keys.as_deref()).is_some() =>
+                if is_refused || refused_key(&generation, keys.as_deref()).is_some() =>
             {
-                is_cut = true;
-                (now().max(generation.seq.saturating_add(1)), 0)
+                None
             }
             Head::Newest {
                 generation, slot, ..
-            } => (generation.seq.wrapping_add(1), 1 - slot),
-            Head::Empty | Head::Broken => (now(), 0),
+            } => generation.seq.checked_add(1).map(|seq| (seq, 1 - slot)),
+            Head::Empty | Head::Broken => Some((now(), 0)),
         };
+        let is_cut = following.is_none();
+        let (seq, slot) = following.unwrap_or((now(), 0));
         let state = self.state()?;
         let binding = match &state {
             Some(state) => Binding::new(state)?,
@@ -580,8 +582,10 @@ impl<S: Storage> Log<S> {
         self.forget();
         let offset = SLOT_OFFSETS.get(slot).copied().unwrap_or(0);
         if is_cut {
-            // Nothing in plain stays in the log of an encrypted file, and no slot that this handle cannot judge.
+            // Nothing in plain stays in the log of an encrypted file, and no slot with a higher number, also after a
+            // power loss.
             self.medium.storage().truncate(0)?;
+            self.medium.storage().sync()?;
         }
         self.medium.begin()?;
         (self.medium.storage()).write_at(&generation.encode(), offset)?;

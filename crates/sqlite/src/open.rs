@@ -89,7 +89,7 @@ pub(crate) fn beside_main(api: Api, name: HostName, flags: c_int) -> Result<Open
         }
         Some(Beside::OthersWal) => Err(Failure::new(CANTOPEN, REPLACED)),
         // Its database is another file now, or none: what is encrypted there is not to be in plain here.
-        None if flags & OPEN_CREATE != 0 && has_keys(&name) => {
+        None if is_of_encrypted(name.path()) || has_keys(&name) => {
             Err(Failure::new(CANTOPEN, REPLACED))
         }
         // A journal is to be looked at.

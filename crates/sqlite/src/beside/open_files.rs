@@ -227,7 +227,9 @@ impl OpenFiles {
         let (path, _) = split(name)?;
         let now = inode_of(FileStamp::of(path));
         let views = &table.databases.get(path)?.views;
-        let mut of_file = views.iter().filter(|(inode, _)| *inode == now);
+        // Where no file has the name any more, it is that of the one that had it.
+        let is_it = |(inode, _): &&(Inode, _)| now.is_none() || *inode == now;
+        let mut of_file = views.iter().filter(is_it);
         of_file.find_map(|(_, view)| view.upgrade().filter(|view| view.keys().is_some()))
     }
 

@@ -12,12 +12,13 @@ use litepack_io::fixed;
 use litepack_io::storage::{ReadAt, Storage};
 use litepack_store::JOURNAL_SUFFIX;
 
-use super::sealed_journal::{Content, Found, PATCH_LEN, SEALED_MAGIC, SealedJournal, cut};
+use super::sealed_journal::{Content, Found, MAGIC, PATCH_LEN, SEALED_MAGIC, SealedJournal, cut};
 use super::temporary::Scratch;
 use super::{File, Methods};
 use crate::beside::names::FOREIGN_NAME;
 use crate::beside::open_files::journal_view;
 use crate::beside::wal_view::WalView;
+use crate::c::bindings::SQLITE_SYNC_FULL;
 use crate::c::codes::{
     CANTOPEN, IOERR, IOERR_DATA, IOERR_NOMEM, IOERR_SHORT_READ, OK, OPEN_CREATE, OPEN_MAIN_JOURNAL,
     OPEN_READWRITE,
@@ -32,9 +33,12 @@ const MEMORY_MAX: usize = 4 << 20;
 /// An encrypted database has at most this number when the commit is done that made it.
 const SEQ_MADE: u64 = 3;
 
-/// First bytes of a journal, and last bytes of one that names a super-journal
-/// (<https://sqlite.org/fileformat.html#the_rollback_journal>).
-const MAGIC: [u8; 8] = [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7];
+/// Since a journal was sealed its database has at most so many commits: that of the transaction, and those of attempts to
+/// undo it. One that is older would bring a former state back.
+const COMMITS_MAX: u64 = 16;
+/// Why a journal with its name is left alone: without it, half of a transaction over several databases could stay.
+const NOT_EXPECTED: &str =
+    "something else is written to a journal than SQLite does while a commit is under way";
 
 /// An open journal.
 pub(crate) struct JournalFile {
@@ -97,6 +101,11 @@ impl JournalFile {
             false => Found::Torn,
         };
         match found {
+            Found::Whole(whole)
+                if !(whole.seq..=whole.seq.saturating_add(COMMITS_MAX)).contains(&state.seq) =>
+            {
+                return Err(refused(name, "is of an earlier state of the database"));
+            }
             Found::Whole(whole) => journal.sealed = Some(SealedJournal::found(file, keys, whole)),
             Found::Torn => {
                 cut(&file)?;
@@ -124,16 +133,26 @@ impl JournalFile {
         self.content.write(bytes, offset).map(|_| ())
     }
 
-    /// Gives the journal of an encrypted database its name.
-    fn seal(&mut self, view: &WalView, keys: Arc<Keys>, file: HostFile) -> Result<(), Failure> {
+    /// Gives the journal of an encrypted database, so many bytes, its name.
+    fn seal(
+        &mut self,
+        view: &WalView,
+        keys: Arc<Keys>,
+        file: HostFile,
+        len: u64,
+    ) -> Result<(), Failure> {
+        // Of a longer one that was in the same file before, nothing is left.
+        self.content.truncate(len)?;
         let state = view.file_state()?.ok_or(IOERR)?;
-        let len = self.size()?;
-        let sealed = SealedJournal::write(file, keys, &state.uuid.0, len, self)?;
+        // The mark is written when the rest is durable, as fully as the system can.
+        file.set_sync_flags(SQLITE_SYNC_FULL);
+        let of = (&state.uuid.0, state.seq);
+        let sealed = SealedJournal::write(file, keys, of, len, self)?;
         self.sealed = Some(sealed);
         Ok(())
     }
 
-    /// Something else is written to a journal with a name than SQLite would. It has none then, until it gets one again.
+    /// The transaction is over, and its journal has no name any more.
     fn lose_name(&mut self) -> Result<(), Failure> {
         if let Some(sealed) = &self.sealed {
             sealed.end()?;
@@ -282,7 +301,7 @@ impl File for JournalFile {
             {
                 return self.write_content(bytes, offset);
             }
-            self.lose_name()?;
+            return Err(Failure::new(IOERR, NOT_EXPECTED));
         }
         if names_super_journal(offset, bytes) && !matches!(self.content, Backing::Named(_)) {
             if !self
@@ -297,7 +316,8 @@ impl File for JournalFile {
             let (file, _) = self.name.open(flags)?;
             if let Some((view, keys)) = keyed(&self.name) {
                 self.write_content(bytes, offset)?;
-                return self.seal(&view, keys, file).inspect_err(|_| {
+                let len = offset + bytes.len() as u64;
+                return self.seal(&view, keys, file, len).inspect_err(|_| {
                     // SQLite goes on with the journal that it has. No super-journal has to do with it.
                     let _ = self.content.truncate(offset);
                 });
@@ -318,7 +338,7 @@ impl File for JournalFile {
                 return Ok(());
             }
             if size > 0 {
-                self.lose_name()?;
+                return Err(Failure::new(IOERR, NOT_EXPECTED));
             }
         }
         self.content.truncate(size)?;

@@ -19,16 +19,19 @@ use litepack_io::storage::Storage;
 /// First bytes of such a file.
 pub(crate) const SEALED_MAGIC: [u8; 8] = *b"LPjourn\x1a";
 const VERSION: u32 = 1;
+/// First bytes of a journal, and last bytes of one that names a super-journal
+/// (<https://sqlite.org/fileformat.html#the_rollback_journal>).
+pub(crate) const MAGIC: [u8; 8] = [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7];
 /// Bytes of the head that are signed, and behind them the signature.
 const HEAD: usize = 64;
-/// Where the mark is: twice, so that no sector that is lost later undoes it.
-const MARK_OFFSETS: [u64; 2] = [4096, 6144];
+/// Where the mark is: twice, in sectors of their own, so that none that is lost later undoes it.
+const MARK_OFFSETS: [u64; 2] = [4096, 8192];
 /// First bytes of a mark.
 const MARK_MAGIC: [u8; 8] = *b"LPjmark\x1a";
 /// Bytes of the mark that are signed, and behind them the signature.
 const MARK: usize = 48;
 /// Where the content begins. Head and mark have sectors of their own, so that a mark that is torn costs nothing else.
-const CONTENT_OFFSET: u64 = 8192;
+const CONTENT_OFFSET: u64 = 12288;
 /// Bytes of content that are sealed together.
 const BLOCK: usize = 1 << 16;
 /// Bytes of a header that SQLite writes again.
@@ -41,6 +44,8 @@ const NAME_MAX: usize = 1 << 15;
 /// What is known of a journal that is whole.
 #[derive(Debug)]
 pub(crate) struct Whole {
+    /// The newest commit of the database when it was sealed.
+    pub(crate) seq: u64,
     salt: Salt,
     len: u64,
     mark: Option<Mark>,
@@ -87,11 +92,11 @@ impl<D: Storage> SealedJournal<D> {
     pub(crate) fn write<E: From<io::Error>>(
         disk: D,
         keys: Arc<Keys>,
-        identity: &[u8; 16],
+        (identity, seq): (&[u8; 16], u64),
         len: u64,
         content: &mut impl Content<E>,
     ) -> Result<SealedJournal<D>, E> {
-        let salt = fill(&disk, &keys, identity, len, content).inspect_err(|_| {
+        let salt = fill(&disk, &keys, (identity, seq), len, content).inspect_err(|_| {
             // SQLite goes on with the journal that it has. This one must not be played back.
             let _ = disk.truncate(0);
         })?;
@@ -177,12 +182,20 @@ impl<D: Storage> SealedJournal<D> {
         if let Some((at, patch)) = mark {
             content.write(&patch, at)?;
         }
-        Ok(Found::Whole(Whole { salt, len, mark }))
+        let seq = u64::from_le_bytes(get(&head, 56));
+        Ok(Found::Whole(Whole {
+            seq,
+            salt,
+            len,
+            mark,
+        }))
     }
 
     /// One that was read from this file.
     pub(crate) fn found(disk: D, keys: Arc<Keys>, whole: Whole) -> SealedJournal<D> {
-        let Whole { salt, len, mark } = whole;
+        let Whole {
+            salt, len, mark, ..
+        } = whole;
         SealedJournal {
             disk,
             keys,
@@ -239,7 +252,7 @@ impl<D: Storage> SealedJournal<D> {
 fn fill<E: From<io::Error>>(
     disk: &impl Storage,
     keys: &Keys,
-    identity: &[u8; 16],
+    (identity, seq): (&[u8; 16], u64),
     len: u64,
     content: &mut impl Content<E>,
 ) -> Result<Salt, E> {
@@ -275,6 +288,7 @@ fn fill<E: From<io::Error>>(
     put(&mut head, 16, identity);
     put(&mut head, 32, &salt);
     put(&mut head, 48, &len.to_le_bytes());
+    put(&mut head, 56, &seq.to_le_bytes());
     sign(keys, &mut head);
     disk.write_at(&head, 0)?;
     Ok(salt)
@@ -287,6 +301,7 @@ pub(crate) fn cut(disk: &impl Storage) -> io::Result<()> {
 }
 
 /// What SQLite has at the end of a journal with this content: name, length, checksum, magic of the super-journal's name.
+/// It is to be stored in plain, so nothing else is taken for it.
 fn tail_of<E: From<io::Error>>(len: u64, content: &mut impl Content<E>) -> Result<Vec<u8>, E> {
     let no_name = || {
         E::from(io::Error::other(
@@ -300,7 +315,23 @@ fn tail_of<E: From<io::Error>>(len: u64, content: &mut impl Content<E>) -> Resul
     let start = at.checked_sub(name as u64).filter(|_| name <= NAME_MAX);
     let mut tail = memory::zeros(name.min(NAME_MAX) + TAIL_BESIDE).map_err(io::Error::from)?;
     content.read(&mut tail, start.ok_or_else(no_name)?)?;
-    Ok(tail)
+    match is_name(&tail) {
+        true => Ok(tail),
+        false => Err(no_name()),
+    }
+}
+
+/// Whether SQLite has written this as the name of a super-journal: its bytes are summed up, with a sign or without,
+/// which depends on its compiler.
+fn is_name(tail: &[u8]) -> bool {
+    let Some((name, beside)) = tail.split_last_chunk::<TAIL_BESIDE>() else {
+        return false;
+    };
+    let with_sign = |sum: u32, byte: &u8| sum.wrapping_add_signed(i32::from(byte.cast_signed()));
+    let without = |sum: u32, byte: &u8| sum.wrapping_add(u32::from(*byte));
+    let sum = u32::from_be_bytes(get(beside, 4));
+    let is_summed = [name.iter().fold(0, with_sign), name.iter().fold(0, without)].contains(&sum);
+    !name.is_empty() && is_summed && beside.ends_with(&MAGIC)
 }
 
 /// Where the blocks of so many bytes begin, and how long each is.
@@ -386,15 +417,16 @@ mod tests {
         let mut content: Vec<u8> = (0..len).map(|at| (at % 251) as u8).collect();
         content.extend(NAME);
         content.extend((NAME.len() as u32).to_be_bytes());
-        content.extend([1, 2, 3, 4]);
-        content.extend([0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7]);
+        let sum: u32 = NAME.iter().map(|byte| u32::from(*byte)).sum();
+        content.extend(sum.to_be_bytes());
+        content.extend(MAGIC);
         content
     }
 
     fn written(content: &mut Vec<u8>, is_marked: bool) -> Vec<u8> {
         let disk = MemoryStorage::default();
         let len = content.len() as u64;
-        let mut journal = SealedJournal::write(&disk, keys(1), &ID, len, content).unwrap();
+        let mut journal = SealedJournal::write(&disk, keys(1), (&ID, 5), len, content).unwrap();
         if is_marked {
             assert!(journal.mark(512, PATCH).unwrap());
             assert!(journal.mark(512, PATCH).unwrap());
@@ -419,7 +451,7 @@ mod tests {
                 assert!(bytes.ends_with(&content[len..]));
                 assert!(!bytes.windows(32).any(|part| part == &content[200..232]));
                 let (found, read) = read(&bytes, &keys(1), &ID);
-                assert!(matches!(found, Found::Whole(_)));
+                assert!(matches!(&found, Found::Whole(whole) if whole.seq == 5));
                 if is_marked {
                     content[512..524].copy_from_slice(&PATCH);
                 }
@@ -440,7 +472,7 @@ mod tests {
             };
             let used = |at: usize| match at {
                 ..4096 => at < HEAD + MAC_LEN,
-                4096..8192 => is_marked && at % 2048 < MARK + MAC_LEN,
+                4096..12288 => is_marked && at % 4096 < MARK + MAC_LEN,
                 _ => true,
             };
             for bit in (0..sound.len() * 8).filter(|bit| used(bit / 8)) {
@@ -449,12 +481,19 @@ mod tests {
                 let (found, read) = read(&bytes, &keys(1), &ID);
                 match at {
                     // The other mark counts.
-                    4096..8192 => {
+                    4096..12288 => {
                         assert!(matches!(found, Found::Whole(_)) && read[512..524] == PATCH);
                     }
                     16..32 if !is_marked => assert!(matches!(found, Found::Foreign), "{bit}"),
                     _ => assert!(is_right(&found), "{bit}: {found:?}"),
                 }
+            }
+            for sector in [4096, 8192] {
+                let mut bytes = sound.clone();
+                bytes[sector..sector + 4096].fill(0);
+                let (found, read) = read(&bytes, &keys(1), &ID);
+                assert!(matches!(found, Found::Whole(_)));
+                assert_eq!(read[512..524] == PATCH, is_marked);
             }
             for len in (CONTENT_OFFSET as usize..sound.len()).step_by(31) {
                 assert!(is_right(&read(&sound[..len], &keys(1), &ID).0), "{len}");
@@ -471,6 +510,21 @@ mod tests {
         }
     }
 
+    /// What is stored in plain is a name, and nothing else: of a journal that is longer than what SQLite has just written
+    /// the end is content.
+    #[test]
+    fn content_is_not_taken_for_a_name() {
+        let sound = content(600);
+        let end = sound.len();
+        for at in [end - 1, end - 9, end - 13, end - 17, end - 20] {
+            let mut wrong = sound.clone();
+            wrong[at] ^= 1;
+            let (disk, len) = (MemoryStorage::default(), wrong.len() as u64);
+            SealedJournal::write(&disk, keys(1), (&ID, 5), len, &mut wrong).unwrap_err();
+            assert!(disk.snapshot().is_empty());
+        }
+    }
+
     #[test]
     fn one_of_another_database_is_told_apart() {
         let bytes = written(&mut content(600), true);
@@ -483,11 +537,11 @@ mod tests {
         let mut content = content(600);
         let first = written(&mut content, true);
         let mut second = written(&mut content, false);
-        second[4096..8192].copy_from_slice(&first[4096..8192]);
+        second[4096..12288].copy_from_slice(&first[4096..12288]);
         let (found, read) = read(&second, &keys(1), &ID);
         assert!(matches!(found, Found::Whole(_)) && read == content);
         // Nor a block of one for the other.
-        second[8192..8300].copy_from_slice(&first[8192..8300]);
+        second[12288..12400].copy_from_slice(&first[12288..12400]);
         assert!(matches!(self::read(&second, &keys(1), &ID).0, Found::Torn));
     }
 }
