@@ -47,7 +47,7 @@ pub(crate) enum Opened {
     /// The host opens the file, with these flags: it is none of ours.
     Below(c_int),
     /// Those below have the flags that the host granted.
-    Journal(JournalFile, c_int),
+    Journal(Box<JournalFile>, c_int),
     Log(Box<LogFile>, c_int),
     Packed(Box<PackedFile>, c_int),
     /// One that is encrypted, or may become so.
@@ -65,12 +65,13 @@ pub(crate) enum Opened {
 pub(crate) fn beside_main(api: Api, name: HostName, flags: c_int) -> Result<Opened, Failure> {
     match beside(name.path()) {
         Some(Beside::Journal | Beside::ForeignJournal) if flags & OPEN_CREATE != 0 => {
-            Ok(Opened::Journal(JournalFile::new(name), flags))
+            Ok(Opened::Journal(Box::new(JournalFile::new(name)), flags))
         }
         Some(Beside::Journal) if flags & OPEN_READWRITE != 0 => {
             // Without CREATE it is a journal left on disk, to be played back.
             let (file, granted) = name.open(flags)?;
-            Ok(Opened::Journal(JournalFile::of(name, file)?, granted))
+            let journal = JournalFile::of(name, file)?;
+            Ok(Opened::Journal(Box::new(journal), granted))
         }
         Some(Beside::ForeignJournal | Beside::ForeignWal) => {
             Err(Failure::new(CANTOPEN, FOREIGN_NAME))

@@ -128,7 +128,7 @@ impl Opening<'_> {
         unsafe {
             match self.what()? {
                 Opened::Below(flags) => self.below(flags),
-                Opened::Journal(file, granted) => self.finish(file, granted),
+                Opened::Journal(file, granted) => self.finish(*file, granted),
                 Opened::Log(file, granted) => self.finish(*file, granted),
                 Opened::Packed(file, granted) => self.finish(*file, granted),
                 Opened::Keyed(file, granted) => self.finish(*file, granted),
