@@ -108,9 +108,10 @@ pub(crate) unsafe fn control<F: File>(
             answered(code)
         }
         fcntl::LITEPACK_REFUSED => {
-            let why = database.turn_away().ok_or(NOTFOUND)?;
+            let (code, why) = database.turn_away().ok_or(NOTFOUND)?;
             // SAFETY: the argument is where a string goes.
-            unsafe { put_text(api, arg, &why) }
+            unsafe { put_text(api, arg, &why) }?;
+            Err(code.into())
         }
         fcntl::LITEPACK_KEY => {
             // SAFETY: the argument is a question.

@@ -13,7 +13,7 @@ use crate::c::bindings::{
     SQLITE_DETERMINISTIC, SQLITE_DIRECTONLY, SQLITE_INNOCUOUS, SQLITE_UTF8, sqlite3,
     sqlite3_context, sqlite3_value,
 };
-use crate::c::codes::{BUSY, Code, INTERNAL, IOERR_NOMEM, NOMEM, OK, fcntl};
+use crate::c::codes::{BUSY, Code, INTERNAL, IOERR_NOMEM, MISUSE, NOMEM, OK, fcntl};
 use crate::c::connection::Connection;
 use crate::c::guard::guard;
 use crate::c::library::{LIBRARIES, Library, for_each_library};
@@ -106,10 +106,12 @@ unsafe fn register_all(library: Library, db: *mut sqlite3) -> Code {
 pub(crate) unsafe fn refused(
     api: Api,
     db: *mut sqlite3,
-) -> std::result::Result<Option<String>, c_int> {
+) -> std::result::Result<Option<(c_int, String)>, c_int> {
     // SAFETY: the caller says that `db` is open; only a refused file answers this file control, with a text.
     match unsafe { api.ask_file(db, c"main", fcntl::LITEPACK_REFUSED) } {
-        (OK, why) => Ok(why),
+        // Another version of this library, which has loaded beside this one, says no code.
+        (OK, Some(why)) => Ok(Some((MISUSE, why))),
+        (code, Some(why)) => Ok(Some((code, why))),
         (NOMEM | IOERR_NOMEM, _) => Err(NOMEM),
         // Other files answer so to a question that they do not know.
         _ => Ok(None),

@@ -23,7 +23,7 @@ pub use crate::c::allocator::Allocator;
 use crate::c::api::Api;
 pub use crate::c::api::EntryPoint;
 pub use crate::c::bindings::sqlite3;
-use crate::c::codes::{ERROR, MISUSE, OK};
+use crate::c::codes::{ERROR, OK};
 use crate::c::library::{LIBRARIES, Library, for_each_library};
 use crate::sql::permission;
 
@@ -116,12 +116,12 @@ unsafe extern "C" fn functions_only<const LIBRARY: usize>(
         unsafe {
             match functions::refused(library.api(), db) {
                 Ok(None) => functions::register(library, db),
-                Ok(Some(why)) => {
+                Ok(Some((code, why))) => {
                     // Now the program hears of it; `xOpen` has no words.
                     if !error.is_null() {
                         error.write(library.api().text(&format!("litepack: {why}")));
                     }
-                    MISUSE
+                    code
                 }
                 Err(code) => code,
             }

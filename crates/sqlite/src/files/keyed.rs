@@ -388,10 +388,10 @@ impl Database for KeyedFile {
         (self.strangers > 0).then_some(SHARED)
     }
 
-    fn turn_away(&mut self) -> Option<String> {
+    fn turn_away(&mut self) -> Option<(Code, String)> {
         // It goes, and those that were there before can go on.
         self.strangers = self.strangers.checked_sub(1)?;
-        Some(SHARED.into())
+        Some((MISUSE, SHARED.into()))
     }
 
     fn is_encrypted(&self) -> bool {

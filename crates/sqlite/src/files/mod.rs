@@ -28,7 +28,7 @@ use litepack_codec::Level;
 use litepack_store::FileOffset;
 
 pub(crate) use crate::c::around::Around;
-use crate::c::codes::{Code, ERROR, IOCAP_IMMUTABLE, OK, READONLY};
+use crate::c::codes::{Code, ERROR, IOCAP_IMMUTABLE, MISUSE, OK, READONLY};
 use crate::failure::Failure;
 use crate::host::file::{BusyHandler, HostFile};
 use crate::options::{Name, Setting};
@@ -177,8 +177,8 @@ pub(crate) trait Database {
     }
 
     /// The same for a connection that has just opened it, and fails with these words.
-    fn turn_away(&mut self) -> Option<String> {
-        self.refused().map(str::to_owned)
+    fn turn_away(&mut self) -> Option<(Code, String)> {
+        self.refused().map(|why| (MISUSE, why.to_owned()))
     }
 
     /// Where a file on a server is and what reading it took so far, as JSON; `None` for any other.

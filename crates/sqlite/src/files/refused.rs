@@ -8,7 +8,7 @@ use litepack_btree::PageNumber;
 use litepack_cipher::Key;
 
 use super::{Database, File};
-use crate::c::codes::{Code, MISUSE};
+use crate::c::codes::{CANTOPEN, Code, MISUSE};
 use crate::failure::Failure;
 use crate::options::{Name, Setting};
 
@@ -77,6 +77,16 @@ impl Database for Refused {
 
     fn check(&mut self) -> Result<String, Failure> {
         Err(self.failure())
+    }
+
+    fn turn_away(&mut self) -> Option<(Code, String)> {
+        // With this code drivers show the name, too.
+        let code = if self.code & 0xff == CANTOPEN {
+            MISUSE
+        } else {
+            self.code
+        };
+        Some((code, self.why.clone()))
     }
 
     fn refused(&self) -> Option<&str> {
