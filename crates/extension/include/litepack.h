@@ -77,11 +77,13 @@ LITEPACK_FUNCTION const struct sqlite3_api_routines *litepack_table(void){
   LITEPACK_HAS(extended_errcode); LITEPACK_HAS(file_control); LITEPACK_HAS(filename_journal);
   LITEPACK_HAS(finalize); LITEPACK_HAS(free); LITEPACK_HAS(get_autocommit);
   LITEPACK_HAS(get_auxdata); LITEPACK_HAS(libversion_number); LITEPACK_HAS(limit);
-  LITEPACK_HAS(log); LITEPACK_HAS(malloc64); LITEPACK_HAS(prepare_v2); LITEPACK_HAS(reset);
+  LITEPACK_HAS(log); LITEPACK_HAS(malloc64); LITEPACK_HAS(next_stmt); LITEPACK_HAS(prepare_v2);
+  LITEPACK_HAS(reset);
   LITEPACK_HAS(result_blob64); LITEPACK_HAS(result_double); LITEPACK_HAS(result_error);
   LITEPACK_HAS(result_error_code); LITEPACK_HAS(result_int64); LITEPACK_HAS(result_null);
   LITEPACK_HAS(result_text64); LITEPACK_HAS(result_value); LITEPACK_HAS(set_auxdata);
-  LITEPACK_HAS(step); LITEPACK_HAS(total_changes); LITEPACK_HAS(txn_state);
+  LITEPACK_HAS(sql); LITEPACK_HAS(step); LITEPACK_HAS(stmt_busy); LITEPACK_HAS(total_changes);
+  LITEPACK_HAS(txn_state);
   LITEPACK_HAS(uri_boolean); LITEPACK_HAS(uri_key); LITEPACK_HAS(uri_parameter);
   LITEPACK_HAS(user_data); LITEPACK_HAS(value_blob); LITEPACK_HAS(value_bytes);
   LITEPACK_HAS(value_double); LITEPACK_HAS(value_int64); LITEPACK_HAS(value_text);
