@@ -80,6 +80,7 @@ vacuum into 'file:copy.db?vfs=litepack';
 .open copy.db
 $key
 $count")" "ok"$'\n'"ok"$'\n'"$answer"
+rm -f copy.db secret.db
 
 got=$(named <<<".open 'file:a.db?vfs=litepack'
 $fill
