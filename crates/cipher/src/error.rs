@@ -15,7 +15,7 @@ pub enum Error {
     /// There is a passphrase, and it is empty.
     #[error("a passphrase has at least one byte")]
     NoPassphrase,
-    /// What should be a raw key is none.
+    /// A raw key is not written as one.
     #[error("a raw key has 64 hexadecimal digits")]
     NotHexadecimal,
     /// The block asks for something that this version does not know, or refuses to do.

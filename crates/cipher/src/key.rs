@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 pub struct Key {
     pub(crate) bytes: Locked<[u8]>,
     pub(crate) is_raw: bool,
-    /// What the passphrase was last stretched to: a file is opened by several handles, and each guess takes long.
+    /// The last result of stretching the passphrase: a file is opened by several handles, and each time takes long.
     pub(crate) stretched: Mutex<Option<Stretched>>,
 }
 

@@ -51,7 +51,7 @@ impl Nonce {
 pub struct FreshNonce(Nonce);
 
 impl FreshNonce {
-    /// What it is, to be told in what is sealed with it.
+    /// The nonce, for a message that names it.
     pub fn told(&self) -> Nonce {
         self.0
     }

@@ -50,7 +50,7 @@ struct ColumnPlace {
 }
 
 impl ColumnPlace {
-    /// What opens the database.
+    /// A job with the key of the database.
     fn job(&self) -> Result<Job<'static>> {
         self.key.job(&self.database, Job::default)
     }

@@ -243,7 +243,7 @@ fn given(file: Option<&Path>, variable: Option<&OsStr>) -> Result<Option<Text>> 
 
 /// The key of a file, asked for if it is encrypted.
 fn asked_for(file: &Path) -> Result<Option<Text>> {
-    // Whoever opens a file that cannot be read says so.
+    // If the file cannot be read, opening it is the error.
     if !litepack::is_encrypted(file).unwrap_or(false) {
         return Ok(None);
     }

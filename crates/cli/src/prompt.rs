@@ -1,4 +1,4 @@
-//! A line that the user types and nobody sees: the terminal does not show it.
+//! A line that the user types, and the terminal does not show.
 //!
 //! The terminal is as it was before also when Ctrl-C ends the process meanwhile: `job::watch` calls [`restore`].
 
@@ -102,7 +102,7 @@ mod unix {
 #[cfg(not(unix))]
 pub use others::{is_possible, line, restore};
 
-/// Where the terminal cannot be told, nobody is asked.
+/// The terminal cannot be told to hide a line here, so there is no prompt.
 #[cfg(not(unix))]
 mod others {
     use anyhow::{Result, bail};

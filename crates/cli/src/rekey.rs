@@ -56,7 +56,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         (_, true) => None,
         (Some(former), _) if arguments.new_data_key && !new_key.is_given() => Some(former.clone()),
         _ => {
-            // Nobody is asked for a key of a file that has no use for it.
+            // A file of another kind has no use for a key: so no prompt.
             let kind = litepack::file_kind(file)?;
             ensure!(
                 kind == litepack::FileKind::Packed,

@@ -71,7 +71,7 @@ pub fn is_encrypted(file: impl AsRef<Path>) -> Result<bool> {
     let shown = file.as_ref();
     let (file, _) = open_file(shown, false)?;
     let kind = header::kind(&file).with_context(|| cannot_read(shown))?;
-    // Whoever reads a header that is damaged says so.
+    // If the header is damaged, reading it is the error.
     Ok(unlocked::is_encrypted(&file, kind).unwrap_or(false))
 }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use litepack_cipher::Key;
 use litepack_engine::{FileKind, foreign};
 use litepack_io::storage::ReadAt;
-use litepack_store::{HEAD_LEN, is_encrypted};
+use litepack_store::{HEAD_LEN, Header};
 
 use crate::beside::encrypted;
 use crate::beside::names::{Beside, FOREIGN_NAME, REPLACED, UNKNOWN_KEYS};
@@ -22,7 +22,7 @@ use crate::c::codes::{
     OPEN_READONLY, OPEN_READWRITE,
 };
 use crate::c::library::Shim;
-use crate::failure::{Failure, While, read, report};
+use crate::failure::{Failure, While, report};
 use crate::files::Database;
 use crate::files::archive::ArchiveFile;
 use crate::files::journal::JournalFile;
@@ -140,26 +140,25 @@ impl Opening<'_> {
             Ok(asked) => asked,
             Err(why) => return Ok(self.refuse(why)),
         };
-        let is_shared = |(key, value): &(String, String)| key == "cache" && value == "shared";
-        asked.shares_cache = parameters.iter().any(is_shared);
+        asked.shares_cache = shares_cache(&parameters);
+        let has_key_in_uri = has_key(&parameters);
         let offered = offered_key::take();
+        // A file with a key is ours if it is new, whoever is asked: nothing is to be stored in plain.
+        let has_key = offered.is_some() || has_key_in_uri;
         if let Some(location) = asked.remote {
-            if explicit_key(&parameters) || offered.is_some() {
+            if has_key {
                 return Ok(self.refuse(format!("{UNENCRYPTED}: it is read from a server")));
             }
             return self.remote(location, asked.settings);
         }
         // SQLite names a file that it cannot attach, with all of its URI.
-        let shows_key = explicit && explicit_key(&parameters);
         let (disk, granted) = match self.name.host().open(self.flags) {
-            Err(code) if shows_key => {
+            Err(code) if explicit && has_key_in_uri => {
                 return Ok(self.refuse_after(&Failure::new(code, CANNOT_OPEN)));
             }
             opened => opened?,
         };
-        let kind = kind_of(api, &disk)?;
-        // A file with a key is ours if it is new, whoever is asked: nothing is to be stored in plain.
-        let has_key = offered.is_some() || explicit_key(&parameters);
+        let (kind, is_encrypted) = look_at(api, &disk)?;
         let is_new_ours = || {
             granted & OPEN_READONLY == 0 && (explicit || has_key || shim.library.new_are_packed())
         };
@@ -169,8 +168,9 @@ impl Opening<'_> {
                 Ok(Some(key)) => Some(Arc::new(key)),
                 Err(why) => return Ok(self.refuse(why)),
             };
-            return match self.packed(disk, granted, asked) {
-                Err(failure) if explicit_key(&parameters) => Ok(self.refuse_after(&failure)),
+            let is_empty = kind == FileKind::Empty;
+            return match self.packed((disk, granted), (is_empty, is_encrypted), asked) {
+                Err(failure) if has_key_in_uri => Ok(self.refuse_after(&failure)),
                 opened => opened,
             };
         }
@@ -208,7 +208,12 @@ impl Opening<'_> {
     }
 
     /// Opens a packed database, or an empty file as one.
-    fn packed(&self, disk: HostFile, granted: c_int, asked: Asked) -> Result<Opened, Failure> {
+    fn packed(
+        &self,
+        (disk, granted): (HostFile, c_int),
+        (is_empty, is_encrypted): (bool, bool),
+        asked: Asked,
+    ) -> Result<Opened, Failure> {
         let names = self.name.rename_beside();
         let names = names.map_err(|why| Failure::new(CANTOPEN, why))?;
         let place = Place {
@@ -221,8 +226,6 @@ impl Opening<'_> {
             erases_by_default: self.shim.api().compiled_with(c"SECURE_DELETE"),
             settings: asked.settings,
         };
-        let is_empty = kind_of(self.shim.api(), &disk)? == FileKind::Empty;
-        let is_encrypted = !is_empty && read(is_encrypted(&disk))?;
         let wishes = Wishes {
             plain_temp: asked.plain_temp,
             shares_cache: asked.shares_cache,
@@ -290,14 +293,15 @@ impl Opening<'_> {
 }
 
 /// The kind of a main database, by its first bytes; `Empty` also if it is a packed one that has no header yet.
-fn kind_of(api: Api, disk: &HostFile) -> Result<FileKind, Failure> {
+/// And whether it is a packed one that is encrypted; one that is damaged is not, here.
+fn look_at(api: Api, disk: &HostFile) -> Result<(FileKind, bool), Failure> {
     let mut head = [0; HEAD_LEN];
     let mut read = || Ok((ReadAt::read_at(disk, &mut head, 0)?, ReadAt::len(disk)?));
     let failed = |error: std::io::Error| Failure::of_store(&error.into(), While::Reading);
     let (n, len) = read().map_err(failed)?;
     let head = head.get(..n).unwrap_or_default();
     if FileKind::is_new(head, len) {
-        return Ok(FileKind::Empty);
+        return Ok((FileKind::Empty, false));
     }
     let kind = FileKind::of(head, len);
     if kind == FileKind::Other
@@ -306,7 +310,9 @@ fn kind_of(api: Api, disk: &HostFile) -> Result<FileKind, Failure> {
         let path = disk.path().to_string_lossy();
         api.log(NOTADB, &format!("{path}: not a database but {what}"));
     }
-    Ok(kind)
+    let header = (kind == FileKind::Packed).then(|| Header::decode(head));
+    let is_encrypted = header.is_some_and(|header| header.is_ok_and(|h| h.is_encrypted));
+    Ok((kind, is_encrypted))
 }
 
 /// Why a file is not opened that has a key and should not.
@@ -319,9 +325,15 @@ const IMMUTABLE: &str =
 const CANNOT_OPEN: &str = "the database cannot be opened";
 
 /// Whether the parameters of a URI have a key.
-fn explicit_key(parameters: &[(String, String)]) -> bool {
+fn has_key(parameters: &[(String, String)]) -> bool {
     let names = |(key, _): &(String, String)| key == "key" || key == "hexkey";
     parameters.iter().any(names)
+}
+
+/// Whether other connections may use what SQLite has in memory of the file, as far as the URI says.
+fn shares_cache(parameters: &[(String, String)]) -> bool {
+    let is_it = |(key, value): &(String, String)| key == "cache" && value == "shared";
+    parameters.iter().any(is_it)
 }
 
 /// The request in the URI of a database.
@@ -341,8 +353,7 @@ impl Asked {
         let elsewhere: Vec<_> = remote::names().chain(OF_KEYS).collect();
         let settings = from_uri(parameters, &elsewhere)?;
         let remote = remote::from_uri(parameters)?;
-        let is_shared = |(key, value): &(String, String)| key == "cache" && value == "shared";
-        if remote.is_some() && parameters.iter().any(is_shared) {
+        if remote.is_some() && shares_cache(parameters) {
             // SQLite would take two URLs under one path for one database. That the C API asked for it is not to be
             // seen.
             return Err("cache=shared cannot be used together with url".into());

@@ -37,7 +37,7 @@ impl Unlocked {
         let Some(key) = key else {
             return match is_encrypted {
                 Ok(true) => Err(Error::Encrypted { path: path() }),
-                // Whoever reads a header that is damaged says so.
+                // If the header is damaged, reading it is the error.
                 _ => Ok(None),
             };
         };

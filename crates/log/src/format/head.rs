@@ -3,7 +3,7 @@
 //! Each has a sector of its own. A slot is written and synced before the first record of its generation; so one that is
 //! torn means that nothing of that generation is there.
 //!
-//! Of a sealed log they are signed, too: nothing in them is secret, but nobody without the key can have made them.
+//! Those of a sealed log are signed, too: they hold no secret, but only the key can make them.
 
 use std::io;
 

@@ -22,7 +22,7 @@ use crate::c::codes::{
 };
 use crate::c::guard::guard;
 use crate::failure::{Failure, report};
-use crate::files::{File, Methods};
+use crate::files::{FIRST_READ, File, Methods};
 use crate::host::file::HostFile;
 use crate::relief::relieve;
 
@@ -44,9 +44,6 @@ struct Inner<F> {
 
 // SQLite's memory for a file begins at a multiple of 8.
 const _: () = assert!(align_of::<Object<()>>() <= 8);
-
-/// How many bytes SQLite reads of a file while it opens it, and never again.
-const FIRST_READ: c_int = 100;
 
 /// Bytes of an object of ours in the memory that SQLite gives for a file. A VFS asks for no less than this, and for no
 /// more than the one below asks for.
@@ -294,7 +291,7 @@ unsafe extern "C" fn read<F: File>(
     unsafe {
         let buf = std::slice::from_raw_parts_mut(to.cast::<u8>(), len(n));
         // While a file is being opened there is nothing around it yet.
-        if n != FIRST_READ {
+        if buf.len() != FIRST_READ {
             match look_around::<F>(file) {
                 OK => {}
                 code => return code,

@@ -152,20 +152,12 @@ impl JournalFile {
         Ok(())
     }
 
-    /// The transaction is over, and its journal has no name any more.
-    fn lose_name(&mut self) -> Result<(), Failure> {
-        if let Some(sealed) = &self.sealed {
-            sealed.end()?;
-            self.sealed = None;
-        }
-        Ok(())
-    }
-
     /// Makes durable that a journal under its name is none any more. SQLite leaves that to the next one, which
     /// overwrites it; ours may be in memory.
     fn ended(&mut self) -> Result<(), Failure> {
-        if self.sealed.is_some() {
-            self.lose_name()?;
+        if let Some(sealed) = &self.sealed {
+            sealed.end()?;
+            self.sealed = None;
             self.content = Backing::Memory(Journal::default());
         }
         if let Backing::Named(file) = &self.content {

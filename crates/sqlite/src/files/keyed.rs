@@ -18,15 +18,12 @@ use litepack_store::{Error, FileOffset, try_key};
 
 use super::packed::PackedFile;
 use super::place::{NotOpened, Place};
-use super::{Around, Database, Event, File, KEY_NOT_HEARD, Methods, UNCLEAR};
+use super::{Around, Database, Event, FIRST_READ, File, KEY_NOT_HEARD, Methods, UNCLEAR};
 use crate::beside::encrypted::was_open;
 use crate::c::codes::{CANTOPEN, Code, ERROR, MISUSE, OK};
 use crate::failure::{Failure, While, read};
 use crate::host::file::{BusyHandler, HostFile};
 use crate::options::{Name, Setting};
-
-/// How many bytes SQLite reads when it opens a file. It never reads just these again.
-const FIRST_READ: usize = 100;
 
 /// Why a database is refused whose temporary files would be in plain.
 const PLAIN_TEMP: &str = "temporary files of this connection are not encrypted, as its main database is not opened by \

@@ -134,6 +134,9 @@ pub(crate) trait File {
     }
 }
 
+/// How many bytes SQLite reads of a main database while it opens it. It never reads just these again.
+pub(crate) const FIRST_READ: usize = 100;
+
 /// Why a new database is refused that was attached with a key which SQLite does not hand on.
 pub(crate) const KEY_NOT_HEARD: &str = "SQLite does not hand on the key of ATTACH ... KEY, and nothing is to be stored in \
      plain: call litepack_attach(file, schema, key), or say hexkey= in the URI";

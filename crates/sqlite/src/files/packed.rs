@@ -51,6 +51,14 @@ impl PackedFile {
         self.handle.packed.is_new() && self.handle.packed.key().is_none()
     }
 
+    /// Has a file that is still empty encrypted with this key.
+    fn set_first_key(&mut self, key: Arc<Key>) -> Result<(), Failure> {
+        // Others may have made it since it was opened.
+        read(try_key(self.disk(), &key))?;
+        self.handle.packed.set_key(key);
+        Ok(())
+    }
+
     /// The failure of a read. Within a transaction that writes it is an I/O error: after other codes SQLite goes on
     /// with what it has of the transaction in its memory, and a rollback may leave that there (`sqlite3VdbeHalt` and
     /// `pager_error` name the codes).
@@ -293,10 +301,7 @@ impl Database for PackedFile {
         if !self.handle.packed.is_new() {
             return Err(Failure::of_store(&Error::NotEncrypted, While::Reading));
         }
-        // Others may have made it since it was opened.
-        read(try_key(self.disk(), &key))?;
-        self.handle.packed.set_key(key);
-        Ok(())
+        self.set_first_key(key)
     }
 
     fn change_key(&mut self, key: Option<Arc<Key>>) -> Result<(), Failure> {
@@ -304,11 +309,7 @@ impl Database for PackedFile {
             return Err(Failure::told(ERROR, "not inside a transaction that writes"));
         }
         match key {
-            Some(key) if self.handle.packed.is_new() => {
-                read(try_key(self.disk(), &key))?;
-                self.handle.packed.set_key(key);
-                Ok(())
-            }
+            Some(key) if self.handle.packed.is_new() => self.set_first_key(key),
             Some(key) if self.is_encrypted() => self
                 .handle
                 .session()

@@ -7,13 +7,10 @@ use std::sync::Arc;
 use litepack_btree::PageNumber;
 use litepack_cipher::Key;
 
-use super::{Database, File};
+use super::{Database, FIRST_READ, File};
 use crate::c::codes::{CANTOPEN, Code, MISUSE};
 use crate::failure::Failure;
 use crate::options::{Name, Setting};
-
-/// How many bytes SQLite reads when it opens a file. It never reads just these again.
-const FIRST_READ: usize = 100;
 
 /// A file that is refused, with the reason.
 pub(crate) struct Refused {
