@@ -84,6 +84,11 @@ pub struct Session {
 }
 
 impl Session {
+    /// What its key is derived from, which is no secret.
+    pub fn salt(&self) -> Salt {
+        self.salt
+    }
+
     /// A new session, with a key that no other one has.
     ///
     /// # Errors

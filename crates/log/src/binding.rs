@@ -19,6 +19,15 @@ pub(crate) struct Binding {
     pub after: u64,
 }
 
+/// A place where records of a log end or ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct End {
+    /// Offset in the file.
+    pub place: u64,
+    /// The link of a record that begins there, which tells these records from others; 0 if it is not known.
+    pub link: u32,
+}
+
 /// The numbers in the file's newest commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileState {
@@ -29,7 +38,7 @@ pub struct FileState {
     /// The number that the next log begins after.
     pub next: u64,
     /// The file may have that log's records up to this place.
-    pub end: u64,
+    pub end: End,
     /// Only a part of it is: without that log the file is no database.
     pub is_unfinished: bool,
 }
@@ -67,7 +76,7 @@ pub enum Refusal {
     OtherFile,
     /// It follows another state of the file.
     OtherState,
-    /// It is an older copy: the file has commits from it that it lacks.
+    /// It is an older copy, or went on otherwise after one: the file has commits from it that it lacks.
     CutShort,
     /// The file is encrypted.
     NotEncrypted,
@@ -94,8 +103,8 @@ impl std::fmt::Display for Refusal {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Follows,
-    /// If its records reach as far as this place.
-    FollowsWith(u64),
+    /// If its records reach as far as this place, and are those that ended there.
+    FollowsWith(End),
     Refused(Refusal),
 }
 
@@ -140,7 +149,7 @@ mod tests {
             identity: [7; 16],
             current,
             next,
-            end: 5,
+            end: End { place: 5, link: 6 },
             is_unfinished: false,
         }
     }
@@ -155,7 +164,11 @@ mod tests {
         };
         let judge = |current, next| log.judge(Some(&file(current, next)));
         assert_eq!(judge(9, 3), Verdict::Follows, "as it began");
-        assert_eq!(judge(11, 4), Verdict::FollowsWith(5), "checkpoints");
+        assert_eq!(
+            judge(11, 4),
+            Verdict::FollowsWith(file(0, 0).end),
+            "checkpoints"
+        );
         assert_eq!(judge(12, 5), refused(Refusal::OtherState), "a later log");
         assert_eq!(judge(9, 2), refused(Refusal::OtherState), "an earlier one");
         assert_eq!(judge(0, 0), refused(Refusal::OtherState), "without numbers");

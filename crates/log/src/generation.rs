@@ -2,18 +2,19 @@
 
 use std::sync::Arc;
 
-use litepack_cipher::Keys;
+use litepack_cipher::{Keys, Salt};
 use litepack_io::bytes::Reader;
 use litepack_io::storage::Storage;
 
 use crate::error::{Error, Result};
 use crate::format::head::{Generation, HINT_LEN, Hint, RECORDS_START};
 use crate::format::node::Root;
-use crate::format::record::{Base, CUT, FRAME, Form, Frame, ROOT, length, page_of};
+use crate::format::record::{Base, CUT, FRAME, Form, Frame, ROOT, Record, length, page_of};
 use crate::index::FrameIndex;
 use crate::medium::Medium;
 use crate::records::{Loaded, Records, is_vouched_for, load, open};
 use crate::seal::Seal;
+use crate::sessions::Sessions;
 use crate::versions::Versions;
 
 /// Bytes read first where a record may have been appended, and bytes read when there was one.
@@ -34,6 +35,12 @@ pub(crate) struct Opened {
     pub versions: Versions,
     /// Everything before was synced.
     pub synced: u64,
+    /// The same as far as this handle has seen to it, with the link of what comes behind.
+    pub synced_here: (u64, u32),
+    /// From here on the records were read one after another.
+    read_from: u64,
+    /// A place that the file names, and the link of a record that begins there.
+    watched: (u64, Option<u32>),
     /// What the newest witness says, and where it is.
     told: (u64, u64),
     /// The newest root, as a hint names it.
@@ -52,31 +59,34 @@ impl Opened {
             index: FrameIndex::default(),
             versions: Versions::default(),
             synced: RECORDS_START,
+            synced_here: (RECORDS_START, 0),
+            read_from: RECORDS_START,
+            watched: (0, None),
             told: (RECORDS_START, RECORDS_START),
             root: None,
             hinted: None,
         }
     }
 
-    /// Opens a generation that is in the file, by its hint if there is one.
+    /// Opens a generation that is in the file, by its hint if there is one, to be asked whether it reaches `end`.
     pub fn open<S: Storage>(
         generation: Generation,
         keys: Option<&Arc<Keys>>,
         hint: Option<Hint>,
+        end: u64,
         medium: &mut Medium<S>,
     ) -> Result<Opened> {
         let mut opened = Opened::new(generation, keys);
+        opened.watched = (end, None);
         medium.begin()?;
         if let Some(hint) = hint {
             let place = hint.root;
             let loaded = opened.load(ROOT, place, medium)?;
             let record = &loaded.record;
-            if record.len != hint.len as usize {
-                return Err(Error::damaged(place, "the hint names no root"));
-            }
-            opened.apply((record.kind, record.len), loaded.content(), place, true)?;
+            let end = place + record.len as u64;
+            opened.begin_at(record, loaded.content(), place, &hint)?;
             opened.link = record.next_link;
-            opened.synced = place + record.len as u64;
+            (opened.synced, opened.read_from) = (end, end);
             opened.hinted = Some(hint);
             medium.go_to(opened.synced);
         }
@@ -101,6 +111,14 @@ impl Opened {
         }
     }
 
+    /// Whether the records reach the place that the caller has named, and are those of which a record there has this
+    /// link; 0 is any.
+    pub fn reaches<S: Storage>(&self, link: u32, medium: &Medium<S>) -> bool {
+        let (end, found) = self.watched;
+        let is_it = link == 0 || end < self.read_from || found == Some(link);
+        medium.tail() >= end && is_it
+    }
+
     /// Takes up what was appended since the last time.
     pub fn scan<S: Storage>(&mut self, medium: &mut Medium<S>) -> Result<()> {
         let mut wanted = PEEK;
@@ -109,12 +127,18 @@ impl Opened {
             let mut at = 0;
             let short = loop {
                 let place = medium.tail();
+                if place == self.watched.0 {
+                    self.watched.1 = Some(self.link);
+                }
                 let rest = bytes.get_mut(at..).unwrap_or_default();
                 let seal = self.seal.as_ref();
                 match open(rest, place, &self.generation, seal, medium)? {
                     Some(record) if record.link == self.link => {
-                        let content = rest.get(record.content).unwrap_or_default();
-                        self.apply((record.kind, record.len), content, place, false)?;
+                        let content = rest.get(record.content.clone()).unwrap_or_default();
+                        if let Some(seal) = &mut self.seal {
+                            seal.note(&record, place)?;
+                        }
+                        self.apply(&record, content, place)?;
                         self.link = record.next_link;
                         at += record.len;
                         medium.go_to(place + record.len as u64);
@@ -133,16 +157,32 @@ impl Opened {
         }
     }
 
-    /// Notes what a record says, of this kind and length.
-    fn apply(
-        &mut self,
-        (kind, len): (u8, usize),
-        content: &[u8],
-        place: u64,
-        is_first: bool,
-    ) -> Result<()> {
+    /// Begins at the root that a hint names.
+    fn begin_at(&mut self, record: &Record, content: &[u8], place: u64, hint: &Hint) -> Result<()> {
+        let damaged = || Error::damaged(place, "the hint names another root");
+        let end = place + record.len as u64;
+        let (root, rest) = Root::decode(content, place).ok_or_else(damaged)?;
+        if let Some(seal) = &mut self.seal {
+            let sessions = Sessions::decode(rest, place, end);
+            seal.begin_at(sessions.ok_or_else(damaged)?);
+            seal.note(record, place)?;
+        } else if !rest.is_empty() {
+            return Err(damaged());
+        }
+        self.witnessed(root.witness, place);
+        self.rooted(
+            root,
+            place,
+            record.len,
+            record.session.map(|(salt, _)| salt),
+        );
+        (self.root == Some(*hint)).then_some(()).ok_or_else(damaged)
+    }
+
+    /// Notes what a record says.
+    fn apply(&mut self, record: &Record, content: &[u8], place: u64) -> Result<()> {
         let damaged = || Error::damaged(place, "a record has no valid content");
-        match kind {
+        match record.kind {
             FRAME => {
                 let frame = Frame::decode(content, place, &self.generation);
                 let frame = frame.ok_or_else(damaged)?;
@@ -153,12 +193,21 @@ impl Opened {
                 self.index.cut(frames.ok_or_else(damaged)?, place)?;
             }
             ROOT => {
-                let root = Root::decode(content, place).ok_or_else(damaged)?;
-                if !is_first && root.frames != self.index.frames() {
+                let (root, rest) = Root::decode(content, place).ok_or_else(damaged)?;
+                let is_whole = match self.seal {
+                    Some(_) => Sessions::decode(rest, place, place).is_some(),
+                    None => rest.is_empty(),
+                };
+                if !is_whole || root.frames != self.index.frames() {
                     return Err(damaged());
                 }
                 self.witnessed(root.witness, place);
-                self.rooted(root, place, len);
+                self.rooted(
+                    root,
+                    place,
+                    record.len,
+                    record.session.map(|(salt, _)| salt),
+                );
             }
             _ => {}
         }
@@ -192,10 +241,18 @@ impl Opened {
         is_due.then_some(self.synced)
     }
 
-    /// A root of so many bytes is at `place`.
-    fn rooted(&mut self, root: Root, place: u64, len: usize) {
+    /// A root of so many bytes is at `place`, sealed in a session.
+    fn rooted(&mut self, root: Root, place: u64, len: usize, salt: Option<Salt>) {
         self.index.begin_at(root);
-        self.root = u32::try_from(len).ok().map(|len| Hint { root: place, len });
+        let salt = salt.unwrap_or_default();
+        let session = salt.first_chunk().copied().unwrap_or_default();
+        let is_whole = (self.seal.as_ref()).is_none_or(|seal| seal.sessions().is_whole());
+        let len = u32::try_from(len).ok().filter(|_| is_whole);
+        self.root = len.map(|len| Hint {
+            root: place,
+            len,
+            session,
+        });
     }
 
     /// Where the halves of a frame are.
@@ -232,10 +289,15 @@ impl Opened {
             };
             let root = self.index.grow(&mut records, self.synced)?;
             let mut content = Vec::new();
-            root.encode(records.medium.tail(), &mut content)?;
-            let place = records.append(ROOT, &content, true)?;
+            let place = records.medium.tail();
+            root.encode(place, &mut content)?;
+            if let Some(seal) = records.seal.as_deref() {
+                seal.sessions().encode(place, &mut content)?;
+            }
+            records.append(ROOT, &content, true)?;
             let len = usize::try_from(medium.tail() - place).unwrap_or(0);
-            self.rooted(root, place, len);
+            let salt = self.seal.as_ref().and_then(Seal::own_salt);
+            self.rooted(root, place, len, salt);
         }
         Ok(place)
     }

@@ -20,6 +20,7 @@
 //! aside.rs       copying what is about to be written over
 //! records.rs     a record at a place; what vouches for a record that is not whole
 //! seal.rs        sealing records, and opening them
+//! sessions.rs    which sessions have sealed those of a generation
 //! index.rs       where the newest record of a frame is
 //! versions.rs    which version of a page the next one stands on
 //! pages.rs       pages to stored versions and back
@@ -47,6 +48,7 @@ mod medium;
 mod pages;
 mod records;
 mod seal;
+mod sessions;
 #[cfg(any(test, fuzzing))]
 #[allow(
     clippy::indexing_slicing,
@@ -57,7 +59,7 @@ mod seal;
 pub mod testing;
 mod versions;
 
-pub use binding::{BoundTo, FileState, Refusal, random_number};
+pub use binding::{BoundTo, End, FileState, Refusal, random_number};
 pub use error::{Error, Result};
 pub use format::head::FileKind;
 pub use log::Log;

@@ -7,7 +7,7 @@ use litepack_io::cache::Cache;
 use litepack_io::memory::{append, copy, with_room, zeros};
 use litepack_io::storage::Storage;
 
-use crate::binding::{Binding, BoundTo, FileState, Refusal, Verdict};
+use crate::binding::{Binding, BoundTo, End, FileState, Refusal, Verdict};
 use crate::error::{Error, Result};
 use crate::format::head::{
     Generation, HEAD_LEN, HINT_OFFSET, Head, RECORDS_START, SLOT_OFFSETS, WAL_HEADER_LEN, page_size,
@@ -140,15 +140,17 @@ impl<S: Storage> Log<S> {
 
     /// Which log was last read or synced, by its own number, 0 if it is bound to no file; where its records end, and how
     /// much of them is known to be synced.
-    pub fn reached(&self) -> (u64, u64, u64) {
+    pub fn reached(&self) -> (u64, End, End) {
         let Some(opened) = &self.opened else {
-            return (0, 0, 0);
+            return (0, End::default(), End::default());
         };
-        (
-            opened.generation.binding.own,
-            self.medium.tail(),
-            opened.synced,
-        )
+        let end = |(place, link)| End { place, link };
+        let synced = match opened.synced_here {
+            here if here.0 >= opened.synced => end(here),
+            _ => end((opened.synced, 0)),
+        };
+        let tail = end((self.medium.tail(), opened.link));
+        (opened.generation.binding.own, tail, synced)
     }
 
     /// Says what the caller knows of others: as long as the number is the same, none of them begins a new generation, and
@@ -235,7 +237,7 @@ impl<S: Storage> Log<S> {
             self.is_lost |= again.is_err();
             return Err(error.into());
         }
-        opened.synced = tail;
+        (opened.synced, opened.synced_here) = (tail, (tail, opened.link));
         // Later, in a checkpoint, another process may append meanwhile: what it wrote must not be cut off.
         if std::mem::take(&mut self.is_begun) && tail == RECORDS_START {
             // A longer file is no less right.
@@ -358,15 +360,16 @@ impl<S: Storage> Log<S> {
                     None => Verdict::Follows,
                 };
                 let (needed, refused) = match verdict {
-                    Verdict::Follows => (0, None),
+                    Verdict::Follows => (End::default(), None),
                     Verdict::FollowsWith(end) => (end, None),
-                    Verdict::Refused(why) => (0, Some(why)),
+                    Verdict::Refused(why) => (End::default(), Some(why)),
                 };
                 if refused.is_some() && !is_other_broken {
                     self.head = head;
                     return Ok(refused);
                 }
-                let opened = Opened::open(generation, keys.as_ref(), hint, &mut self.medium)?;
+                let (keys, medium) = (keys.as_ref(), &mut self.medium);
+                let opened = Opened::open(generation, keys, hint, needed.place, medium)?;
                 let is_blank = || {
                     let first = self.medium.read(RECORDS_START, 16)?;
                     Ok::<_, Error>(first.iter().all(|byte| *byte == 0))
@@ -382,8 +385,9 @@ impl<S: Storage> Log<S> {
                     self.head = head;
                     return Ok(refused);
                 }
+                let is_all = opened.reaches(needed.link, &self.medium);
                 self.opened = Some(opened);
-                if self.medium.tail() < needed {
+                if !is_all {
                     self.forget();
                     self.head = head;
                     return Ok(Some(Refusal::CutShort));

@@ -78,6 +78,12 @@ pub(crate) fn load<S: Storage>(
     }
     let found = open(&mut bytes, place, generation, seal, medium)?;
     let record = found.ok_or_else(damaged)?;
+    if seal.is_some_and(|seal| !seal.may_have(&record, place)) {
+        return Err(Error::damaged(
+            place,
+            "a record that was cut off stands there",
+        ));
+    }
     if record.kind != kind {
         return Err(Error::damaged(place, "a record is of another kind"));
     }
@@ -179,7 +185,7 @@ pub(crate) fn is_vouched_for<S: Storage>(
 fn witness(kind: u8, content: &[u8], place: u64, generation: &Generation) -> u64 {
     let told = match kind {
         FRAME => Frame::decode(content, place, generation).and_then(|frame| frame.witness),
-        ROOT => Root::decode(content, place).map(|root| root.witness),
+        ROOT => Root::decode(content, place).map(|(root, _)| root.witness),
         _ => None,
     };
     told.unwrap_or(0)

@@ -20,6 +20,7 @@ use crate::error::Result;
 use crate::format::head::{Generation, RECORDS_START};
 use crate::format::record::{self, CARRIER_LEN, Record, SaltAt, SealedRecord};
 use crate::medium::Medium;
+use crate::sessions::Sessions;
 
 /// What a record is sealed with begins with these words, which keep it apart from all else that is.
 const SEALED: &[u8] = b"litepack log";
@@ -31,6 +32,7 @@ const SALTS: usize = 256;
 pub(crate) struct Seal {
     keys: Arc<Keys>,
     own: Option<Own>,
+    sessions: Sessions,
     salts: RefCell<Vec<Kept>>,
 }
 
@@ -49,6 +51,7 @@ impl Seal {
         Seal {
             keys,
             own: None,
+            sessions: Sessions::default(),
             salts: RefCell::default(),
         }
     }
@@ -88,7 +91,8 @@ impl Seal {
             Err(litepack_cipher::Error::NotAuthentic) => return Ok(None),
             Err(error) => return Err(error.into()),
         };
-        if matches!(found.salt, SaltAt::Here(_)) {
+        let is_carrier = matches!(found.salt, SaltAt::Here(_));
+        if is_carrier {
             self.keep(place, salt);
         }
         Ok(Some(Record {
@@ -97,7 +101,37 @@ impl Seal {
             content: found.start..found.start + len,
             len: found.len,
             next_link,
+            session: Some((salt, is_carrier)),
         }))
+    }
+
+    /// A record that was opened is the next one of the log.
+    pub fn note(&mut self, record: &Record, place: u64) -> Result<()> {
+        if let Some((salt, is_carrier)) = &record.session {
+            self.sessions.note(salt, *is_carrier, place)?;
+        }
+        Ok(())
+    }
+
+    /// Whether a record that was opened at `place` can be the one that the log has there.
+    pub fn may_have(&self, record: &Record, place: u64) -> bool {
+        let session = record.session.as_ref();
+        session.is_some_and(|(salt, _)| self.sessions.may_have(salt, place))
+    }
+
+    /// Of the session of this handle.
+    pub fn own_salt(&self) -> Option<Salt> {
+        self.own.as_ref().map(|own| own.session.salt())
+    }
+
+    /// The sessions so far.
+    pub fn sessions(&self) -> &Sessions {
+        &self.sessions
+    }
+
+    /// These are the sessions so far, as a root says.
+    pub fn begin_at(&mut self, sessions: Sessions) {
+        self.sessions = sessions;
     }
 
     /// Appends a record to `out`, which is empty, and gives the link of the one behind it. If it fails, or the record
@@ -141,9 +175,12 @@ impl Seal {
         }
         let fresh = own.session.nonces(1)?.next();
         let fresh = fresh.ok_or(litepack_cipher::Error::UsedUp)?;
-        let Nonce { salt, counter } = fresh.told();
+        let Nonce {
+            salt: own_salt,
+            counter,
+        } = fresh.told();
         let salt = match place.saturating_sub(own.carrier) {
-            0 => SaltAt::Here(salt),
+            0 => SaltAt::Here(own_salt),
             back => SaltAt::Back(back),
         };
         let (kind, link) = (record.kind, record.link);
@@ -152,9 +189,11 @@ impl Seal {
         let start = out.len();
         append(out, record.content)?;
         (own.session).seal_with(fresh, &context, out, start)?;
-        if let SaltAt::Here(salt) = salt {
-            self.keep(place, salt);
+        let is_carrier = matches!(salt, SaltAt::Here(_));
+        if is_carrier {
+            self.keep(place, own_salt);
         }
+        self.sessions.note(&own_salt, is_carrier, place)?;
         Ok(record::link_behind(out).unwrap_or(0))
     }
 
@@ -166,6 +205,9 @@ impl Seal {
         let kept = self.salts.try_borrow();
         let kept = kept.ok().and_then(|kept| *kept.get(slot(place))?);
         if let Some((_, salt)) = kept.filter(|(at, _)| *at == place) {
+            return Ok(Some(salt));
+        }
+        if let Some(salt) = self.sessions.salt_at(place) {
             return Ok(Some(salt));
         }
         let found = SealedRecord::decode(&medium.read(place, CARRIER_LEN)?);

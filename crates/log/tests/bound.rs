@@ -6,7 +6,7 @@ use std::io;
 use std::sync::{Arc, Mutex};
 
 use litepack_io::random::SplitMix64;
-use litepack_log::{BoundTo, Error, FileState, Log, Refusal};
+use litepack_log::{BoundTo, End, Error, FileState, Log, Refusal};
 use support::{Disk, both, content_of, header, keys, rounds};
 
 const PAGE: usize = 512;
@@ -46,7 +46,7 @@ impl File {
             identity: [5; 16],
             current: 0,
             next: 1,
-            end: 0,
+            end: End::default(),
             is_unfinished: false,
         };
         File(Arc::new(Mutex::new(Inner {
@@ -74,6 +74,7 @@ impl File {
         let frames = (size - 32) / (PAGE as u64 + 24);
         log.read(&mut [0; PAGE], offset(frames) + 24).unwrap();
         let (current, end, _) = log.reached();
+        assert!(end.link != 0);
         self.set(FileState {
             current,
             next: random.next_u64(),
@@ -211,6 +212,35 @@ fn a_log_without_what_the_file_has_from_it_is_refused() {
         let mut log = file.log(&older);
         log.write(&header(PAGE, 9), 0).unwrap_err();
         log.truncate(0).unwrap_err();
+    });
+}
+
+/// A copy of the log from before a power loss, which took its end. Then it went on otherwise, and a checkpoint has brought
+/// that into the file. As long as the copy is, it is not what the file has.
+#[test]
+fn a_log_that_was_cut_off_and_went_on_otherwise_is_refused() {
+    both(|| {
+        let (storage, file, mut random) = (Disk::default(), File::new(), SplitMix64::new(2));
+        let mut log = file.log(&storage);
+        log.write(&header(PAGE, 1), 0).unwrap();
+        append(&mut log, 1..=5);
+        log.sync().unwrap();
+        let left = Disk::with_image(storage.after_power_loss(1));
+        append(&mut log, 6..=16);
+        let lost = Disk::with_image(storage.after_power_loss(1));
+        let mut log = file.log(&left);
+        log.write(&frame(77, true), offset(6)).unwrap();
+        append(&mut log, 7..=8);
+        file.checkpoint(&mut log, &mut random);
+        assert_eq!(file.log(&lost).refused().unwrap(), Some(Refusal::CutShort));
+        assert_eq!(file.log(&left).refused().unwrap(), None);
+        append(&mut log, 9..=12);
+        assert_eq!(file.log(&left).size().unwrap(), offset(13));
+        // Where nobody knows what was there, as an earlier build did not, any that is as long follows.
+        let mut state = file.get();
+        state.end.link = 0;
+        file.set(state);
+        assert_eq!(file.log(&lost).refused().unwrap(), None);
     });
 }
 

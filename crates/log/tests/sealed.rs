@@ -8,7 +8,7 @@ use std::sync::Arc;
 use litepack_cipher::Keys;
 use litepack_io::random::SplitMix64;
 use litepack_io::storage::ReadAt;
-use litepack_log::{Error, FileKind, FileState, Log, Refusal};
+use litepack_log::{End, Error, FileKind, FileState, Log, Refusal};
 use support::{
     Disk, Driver, both, content_of, header, keys, keys_of, log, seal, sealed, watch_for,
 };
@@ -195,6 +195,87 @@ fn rot_of_a_salt_is_damage_once_it_was_synced() {
     assert_eq!(log(Disk::with_image(rotten)).size().unwrap(), 32);
 }
 
+/// Frames of noise, so many that there is a root and a hint, once they are synced.
+const TO_A_ROOT: u64 = 2100;
+
+fn noise(random: &mut SplitMix64) -> Vec<u8> {
+    [&frame(1)[..24], &support::noise(random, PAGE)].concat()
+}
+
+/// Whether a reader begins at a root.
+fn has_hint(image: &[u8]) -> bool {
+    image[1024..1088].iter().any(|byte| *byte != 0)
+}
+
+/// A power loss took a record, another session wrote at its place, and then who had kept it puts it back there. Who begins
+/// at the hint does not see that the one behind it follows another.
+#[test]
+fn a_record_that_was_cut_off_is_not_taken_at_its_place() {
+    seal(true);
+    let mut random = SplitMix64::new(7);
+    let disk = written(5, 5);
+    let image = disk.after_power_loss(1);
+    let tail = image.iter().rposition(|byte| *byte != 0).unwrap() + 1;
+    let lost = {
+        let disk = Disk::with_image(image.clone());
+        let mut log = log(disk.clone());
+        (6..=8).for_each(|number| log.write(&noise(&mut random), offset(number)).unwrap());
+        disk.after_power_loss(1)
+    };
+    let disk = Disk::with_image(image);
+    let mut log_ = log(disk.clone());
+    let mut frames = Vec::new();
+    for number in 6..=TO_A_ROOT {
+        frames.push(noise(&mut random));
+        log_.write(frames.last().unwrap(), offset(number)).unwrap();
+    }
+    log_.sync().unwrap();
+    let mut image = disk.after_power_loss(1);
+    assert!(has_hint(&image));
+    let read = |image: &[u8], number: u64| {
+        let (mut log, mut bytes) = (log(Disk::with_image(image.to_vec())), frame(0));
+        log.read(&mut bytes, offset(number)).map(|_| bytes)
+    };
+    assert!(read(&image, 6).unwrap() == frames[0]);
+    let len = u32::from_le_bytes(lost[tail..tail + 4].try_into().unwrap()) as usize;
+    image[tail..tail + len].copy_from_slice(&lost[tail..tail + len]);
+    let found = read(&image, 6);
+    assert!(matches!(found, Err(Error::Damaged { .. })), "{found:?}");
+    assert!(read(&image, TO_A_ROOT).unwrap() == *frames.last().unwrap());
+    // Who begins at the front sees that the next one follows another: what the power loss took is back, and no more.
+    image[1024..1088].fill(0);
+    let size = log(Disk::with_image(image)).size().unwrap();
+    assert_eq!(size, offset(7));
+}
+
+/// The salt of the newest records is far behind them and rots. They can be read: the root between has it, too.
+#[test]
+fn rot_of_a_salt_far_back_takes_nothing_off_the_end() {
+    seal(true);
+    let mut random = SplitMix64::new(8);
+    let disk = Disk::default();
+    let (mut first, mut second) = (log(disk.clone()), log(disk.clone()));
+    first.write(&header(PAGE, 1), 0).unwrap();
+    first.write(&noise(&mut random), offset(1)).unwrap();
+    for number in 2..=TO_A_ROOT {
+        second.write(&noise(&mut random), offset(number)).unwrap();
+    }
+    second.sync().unwrap();
+    let (last, end) = (noise(&mut random), offset(TO_A_ROOT + 1));
+    first.write(&last, end).unwrap();
+    first.sync().unwrap();
+    let mut image = disk.after_power_loss(1);
+    assert!(has_hint(&image));
+    // In the salt of the first record.
+    image[4096 + 12] ^= 1;
+    let (mut reader, mut bytes) = (log(Disk::with_image(image)), frame(0));
+    assert_eq!(reader.size().unwrap(), end + bytes.len() as u64);
+    reader.read(&mut bytes, end).unwrap();
+    assert!(bytes == last);
+    let found = reader.read(&mut bytes, offset(1));
+    assert!(matches!(found, Err(Error::Damaged { .. })), "{found:?}");
+}
+
 /// Bytes of an earlier generation, or of another file, at the places where they were.
 #[test]
 fn records_of_others_are_not_taken() {
@@ -247,7 +328,7 @@ fn a_log_of_another_kind_is_refused() {
         identity: [5; 16],
         current: 0,
         next: 1,
-        end: 0,
+        end: End::default(),
         is_unfinished: false,
     };
     let open = |disk: &Disk, which: usize, is_bound: bool| {

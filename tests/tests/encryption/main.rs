@@ -4,6 +4,7 @@
 //! One program for all of them: each one more takes seconds to link.
 
 mod attached;
+mod journal;
 mod keys;
 mod place;
 mod temporary;

@@ -179,6 +179,8 @@ pub struct Hint {
     pub root: u64,
     /// Bytes of its record.
     pub len: u32,
+    /// The first bytes of the salt of its session; zeros if it is not sealed.
+    pub session: [u8; 8],
 }
 
 impl Hint {
@@ -189,9 +191,10 @@ impl Hint {
         out.extend(self.len.to_le_bytes());
         out.extend(self.root.to_le_bytes());
         out.extend(generation.id);
-        let signature = keys.map(|keys| sign(keys, HINT_SIGNED, &out));
+        let signature =
+            keys.map(|keys| sign(keys, HINT_SIGNED, &signed_of_hint(&out, &self.session)));
         out.extend(signature.unwrap_or_default());
-        out.resize(HINT_LEN - 8, 0);
+        out.extend(self.session);
         summed(out)
     }
 
@@ -203,15 +206,24 @@ impl Hint {
         let root = reader.u64()?;
         let is_of_it = reader.bytes(16)? == generation.id;
         let signature = reader.bytes(MAC_LEN)?;
+        let session: [u8; 8] = reader.bytes(8)?.try_into().ok()?;
         let vouched_for = match (generation.signature, keys) {
-            (None, _) => signature.iter().all(|byte| *byte == 0),
-            (Some(_), Some(keys)) => is_signed(keys, HINT_SIGNED, fields, signature),
+            (None, _) => signature.iter().chain(&session).all(|byte| *byte == 0),
+            (Some(_), Some(keys)) => is_signed(
+                keys,
+                HINT_SIGNED,
+                &signed_of_hint(fields, &session),
+                signature,
+            ),
             (Some(_), None) => false,
         };
-        let rest_is_zero = reader.rest().iter().all(|byte| *byte == 0);
         let fits = (RECORDS_START..1 << 62).contains(&root);
-        (is_one && is_of_it && vouched_for && rest_is_zero && fits).then_some(Hint { root, len })
+        (is_one && is_of_it && vouched_for && fits).then_some(Hint { root, len, session })
     }
+}
+
+fn signed_of_hint(fields: &[u8], session: &[u8; 8]) -> Vec<u8> {
+    [fields, session].concat()
 }
 
 fn sign(keys: &Keys, name: &[u8], fields: &[u8]) -> Signature {

@@ -116,8 +116,8 @@ impl Root {
         Ok(())
     }
 
-    /// Reads the content of a record at `place`.
-    pub fn decode(content: &[u8], place: u64) -> Option<Root> {
+    /// Reads the content of a record at `place`, and gives what is behind it.
+    pub fn decode(content: &[u8], place: u64) -> Option<(Root, &[u8])> {
         let mut reader = Reader::new(content);
         let frames = reader.varint_u32()?;
         let witness = place.checked_sub(reader.varint()?)?;
@@ -130,11 +130,12 @@ impl Root {
         for _ in 0..count {
             push(&mut inner, next.take(&mut reader, place)?).ok()?;
         }
-        reader.rest().is_empty().then_some(Root {
+        let root = Root {
             frames,
             witness,
             inner,
-        })
+        };
+        Some((root, reader.rest()))
     }
 }
 

@@ -54,6 +54,8 @@ pub struct Record {
     pub len: usize,
     /// The link of the record behind it.
     pub next_link: u32,
+    /// The session that sealed it, and whether it is a carrier.
+    pub session: Option<(Salt, bool)>,
 }
 
 /// The length of the record whose first bytes these are, if it can be one.
@@ -78,6 +80,7 @@ pub fn decode(bytes: &[u8], place: u64, generation: &Generation) -> Option<Recor
         content: PREFIX_LEN..len - SUM_LEN,
         len,
         next_link: low(sum),
+        session: None,
     })
 }
 

@@ -51,7 +51,13 @@ pub fn forged_with(bytes: &[u8], keys: Option<&Arc<Keys>>) -> Vec<u8> {
         link = encoded.expect("there is memory for it");
         if kind == ROOT {
             let len = u32::try_from(file.len() - start).unwrap_or(0);
-            root = Some(Hint { root: place, len });
+            let salt = seal.as_ref().and_then(Seal::own_salt).unwrap_or_default();
+            let session = *salt.first_chunk().unwrap();
+            root = Some(Hint {
+                root: place,
+                len,
+                session,
+            });
         }
     }
     let mut head = generation.encode().to_vec();
@@ -148,6 +154,16 @@ mod tests {
                 content.extend(below(random, 3000));
                 content.extend(varint(count));
                 (0..count).for_each(|_| content.extend(below(random, 2000)));
+                // Sessions of a sealed one.
+                if random.chance(50) {
+                    let count = random.below(3) as u8;
+                    content.push(count);
+                    for salt in 0..count {
+                        content.extend([salt; 16]);
+                        content.extend(below(random, 2000));
+                        content.extend(below(random, 400));
+                    }
+                }
                 entry(ROOT, &content)
             }
             2 => entry(2, &varint(random.below(number + 2))),
@@ -252,6 +268,75 @@ mod tests {
             );
         }
         assert_eq!(look(Some(0)).unwrap(), 32);
+    }
+
+    /// Each names a root of the log; one of them that of another session, or one that does not say which there are.
+    #[test]
+    fn a_hint_counts_for_the_root_of_its_session() {
+        let keys = keys();
+        let signed = generation().signed(Some(&keys));
+        let mut seal = Seal::new(Arc::clone(&keys));
+        let mut out = Vec::new();
+        let mut place = RECORDS_START;
+        let frame = [&[5, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0][..], &[7; 512]].concat();
+        let mut content = Vec::new();
+        for (kind, sessions) in [(FRAME, false), (ROOT, true), (ROOT, false)] {
+            content.clear();
+            match kind {
+                FRAME => content.extend(&frame),
+                // Of no frames, so that no node is needed.
+                _ => content.extend([0, 0, 0]),
+            }
+            if sessions {
+                seal.sessions().encode(place, &mut content).unwrap();
+            } else if kind == ROOT {
+                content.push(0);
+            }
+            let record = NewRecord {
+                kind,
+                link: 0,
+                content: &content,
+                is_carrier: true,
+            };
+            let mut sealed = Vec::new();
+            seal.seal(record, place, &signed, &mut sealed).unwrap();
+            let len = sealed.len();
+            if kind == ROOT {
+                let own = *seal.own_salt().unwrap().first_chunk().unwrap();
+                for (session, is_it) in [(own, sessions), ([9; 8], false)] {
+                    let hint = Hint {
+                        root: place,
+                        len: u32::try_from(len).unwrap(),
+                        session,
+                    };
+                    let mut file = forged_with(&[], Some(&keys));
+                    let start = HINT_OFFSET as usize;
+                    file[start..start + 64].copy_from_slice(&hint.encode(&signed, Some(&keys)));
+                    file.extend(&out);
+                    file.extend(&sealed);
+                    let log = Log::new(MemoryStorage::new(file));
+                    let found = log.with_keys(Some(Arc::clone(&keys))).size();
+                    match found {
+                        Ok(32) => assert!(is_it),
+                        Err(crate::Error::Damaged { .. }) => assert!(!is_it),
+                        _ => panic!("{found:?}"),
+                    }
+                }
+            }
+            place += len as u64;
+            out.extend(sealed);
+        }
+    }
+
+    #[test]
+    fn behind_a_root_in_plain_is_nothing() {
+        for (content, is_one) in [(&[0, 0, 0][..], true), (&[0, 0, 0, 0], false)] {
+            for hint in [&[][..], &[0]] {
+                let bytes = [&entry(ROOT, content)[..], hint].concat();
+                let found = Log::new(MemoryStorage::new(forged(&bytes))).size();
+                assert_eq!(found.is_ok(), is_one, "{content:?}");
+            }
+        }
     }
 
     #[test]

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use litepack_cipher::Keys;
-use litepack_log::BoundTo;
+use litepack_log::{BoundTo, End};
 use litepack_store::{FileState, HEAD_LEN};
 
 use super::encrypted;
@@ -30,7 +30,9 @@ pub(crate) struct WalView {
     kept: AtomicU64,
     /// The log that was read since a checkpoint began, by its own number, and where what was read ends at most.
     log: AtomicU64,
-    end: AtomicU64,
+    end: Mutex<End>,
+    /// The number of the journal that undoes what is committed now; 0 for none that has its name.
+    journal: AtomicU64,
     /// The database's file, and its keys if it is encrypted.
     database: Arc<Peek>,
     keys: Mutex<Option<Arc<Keys>>>,
@@ -81,22 +83,37 @@ impl WalView {
     }
 
     /// A log was read, of which nothing behind this place is needed for what was read since the checkpoint began.
-    pub(crate) fn was_read(&self, log: u64, end: u64) {
-        if self.log.swap(log, Ordering::Relaxed) != log || self.log().1 == 0 {
-            self.end.store(end, Ordering::Relaxed);
+    pub(crate) fn was_read(&self, log: u64, end: End) {
+        let mut known = self.locked_end();
+        if self.log.swap(log, Ordering::Relaxed) != log || known.place == 0 {
+            *known = end;
         }
+    }
+
+    /// The transaction of the handle has a journal with its name, by this number; 0: none any more.
+    pub(crate) fn set_journal(&self, number: u64) {
+        self.journal.store(number, Ordering::Relaxed);
+    }
+
+    /// That number.
+    pub(crate) fn journal(&self) -> u64 {
+        self.journal.load(Ordering::Relaxed)
     }
 
     /// A checkpoint begins.
     pub(crate) fn forget_log(&self) {
         self.log.store(0, Ordering::Relaxed);
-        self.end.store(0, Ordering::Relaxed);
+        *self.locked_end() = End::default();
     }
 
     /// The log that was read since then, 0 for none that is known, and where what was read ends at most.
-    pub(crate) fn log(&self) -> (u64, u64) {
+    pub(crate) fn log(&self) -> (u64, End) {
         let log = self.log.load(Ordering::Relaxed);
-        (log, self.end.load(Ordering::Relaxed))
+        (log, *self.locked_end())
+    }
+
+    fn locked_end(&self) -> MutexGuard<'_, End> {
+        self.end.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A lock was taken: what others did before counts, unless the caller knows that what is to be read in the WAL
@@ -132,7 +149,10 @@ pub fn state_for_log(file: &FileState) -> litepack_log::FileState {
         identity: file.uuid.0,
         current: file.log.current,
         next: file.log.next,
-        end: file.log.end,
+        end: End {
+            place: file.log.end,
+            link: file.log.link,
+        },
         is_unfinished: file.log.unfinished != 0,
     }
 }

@@ -10,9 +10,11 @@ use std::sync::Arc;
 use litepack_cipher::Keys;
 use litepack_io::fixed;
 use litepack_io::storage::{ReadAt, Storage};
-use litepack_store::JOURNAL_SUFFIX;
+use litepack_store::{FileState, JOURNAL_SUFFIX};
 
-use super::sealed_journal::{Content, Found, MAGIC, PATCH_LEN, SEALED_MAGIC, SealedJournal, cut};
+use super::sealed_journal::{
+    Content, Found, MAGIC, PATCH_LEN, SEALED_MAGIC, SealedJournal, Whole, cut,
+};
 use super::temporary::Scratch;
 use super::{File, Methods};
 use crate::beside::names::FOREIGN_NAME;
@@ -33,9 +35,6 @@ const MEMORY_MAX: usize = 4 << 20;
 /// An encrypted database has at most this number when the commit is done that made it.
 const SEQ_MADE: u64 = 3;
 
-/// Since a journal was sealed its database has at most so many commits: that of the transaction, and those of attempts to
-/// undo it. One that is older would bring a former state back.
-const COMMITS_MAX: u64 = 16;
 /// Why a journal with its name is left alone: without it, half of a transaction over several databases could stay.
 const NOT_EXPECTED: &str =
     "something else is written to a journal than SQLite does while a commit is under way";
@@ -45,8 +44,9 @@ pub(crate) struct JournalFile {
     /// Where its file would be.
     name: HostName,
     content: Backing,
-    /// Its file, if the database is encrypted and a super-journal refers to it. `content` has all of it, too.
-    sealed: Option<SealedJournal<HostFile>>,
+    /// Its file, if the database is encrypted and a super-journal refers to it. `content` has all of it, too. The
+    /// database's commits name it until it has ended.
+    sealed: Option<(SealedJournal<HostFile>, Arc<WalView>)>,
 }
 
 enum Backing {
@@ -101,12 +101,13 @@ impl JournalFile {
             false => Found::Torn,
         };
         match found {
-            Found::Whole(whole)
-                if !(whole.seq..=whole.seq.saturating_add(COMMITS_MAX)).contains(&state.seq) =>
-            {
+            // Of an earlier state it would bring content back that is no more.
+            Found::Whole(whole) if !is_undone_by(&state, &whole) => {
                 return Err(refused(name, "is of an earlier state of the database"));
             }
-            Found::Whole(whole) => journal.sealed = Some(SealedJournal::found(file, keys, whole)),
+            Found::Whole(whole) => {
+                journal.is_sealed(&view, SealedJournal::found(file, keys, whole));
+            }
             Found::Torn => {
                 cut(&file)?;
                 journal.content = Backing::Memory(Journal::default());
@@ -136,7 +137,7 @@ impl JournalFile {
     /// Gives the journal of an encrypted database, so many bytes, its name.
     fn seal(
         &mut self,
-        view: &WalView,
+        view: &Arc<WalView>,
         keys: Arc<Keys>,
         file: HostFile,
         len: u64,
@@ -146,17 +147,24 @@ impl JournalFile {
         let state = view.file_state()?.ok_or(IOERR)?;
         // The mark is written when the rest is durable, as fully as the system can.
         file.set_sync_flags(SQLITE_SYNC_FULL);
-        let of = (&state.uuid.0, state.seq);
+        let of = (&state.uuid.0, state.log.next);
         let sealed = SealedJournal::write(file, keys, of, len, self)?;
-        self.sealed = Some(sealed);
+        self.is_sealed(view, sealed);
         Ok(())
+    }
+
+    /// It has this file now.
+    fn is_sealed(&mut self, view: &Arc<WalView>, sealed: SealedJournal<HostFile>) {
+        view.set_journal(sealed.number());
+        self.sealed = Some((sealed, Arc::clone(view)));
     }
 
     /// Makes durable that a journal under its name is none any more. SQLite leaves that to the next one, which
     /// overwrites it; ours may be in memory.
     fn ended(&mut self) -> Result<(), Failure> {
-        if let Some(sealed) = &self.sealed {
+        if let Some((sealed, view)) = &self.sealed {
             sealed.end()?;
+            view.set_journal(0);
             self.sealed = None;
             self.content = Backing::Memory(Journal::default());
         }
@@ -244,6 +252,23 @@ impl Content<Failure> for JournalFile {
     }
 }
 
+/// SQLite deletes a journal when it has closed it.
+impl Drop for JournalFile {
+    fn drop(&mut self) {
+        if let Some((_, view)) = &self.sealed {
+            view.set_journal(0);
+        }
+    }
+}
+
+/// Whether a journal undoes the newest commit of a file, or nothing: it was sealed when that was the newest, or that
+/// commit is one of its transaction.
+fn is_undone_by(state: &FileState, journal: &Whole) -> bool {
+    let log = &state.log;
+    let is_of_it = log.current == 0 && log.end == journal.number();
+    log.next == journal.after || is_of_it
+}
+
 /// The handle whose journal has this name, and the keys of its database, if that is encrypted.
 fn keyed(name: &HostName) -> Option<(Arc<WalView>, Arc<Keys>)> {
     let view = journal_view(name.path())?;
@@ -287,7 +312,7 @@ impl File for JournalFile {
         if is_ended && self.sealed.is_some() {
             return self.ended();
         }
-        if let Some(sealed) = &mut self.sealed {
+        if let Some((sealed, _)) = &mut self.sealed {
             if let Some(patch) = patch_of(bytes, offset, sealed.len())
                 && sealed.mark(offset, patch)?
             {
@@ -325,7 +350,7 @@ impl File for JournalFile {
     }
 
     fn truncate(&mut self, size: u64) -> Result<(), Failure> {
-        if let Some(sealed) = &self.sealed {
+        if let Some((sealed, _)) = &self.sealed {
             if size == sealed.len() {
                 return Ok(());
             }
@@ -338,7 +363,7 @@ impl File for JournalFile {
     }
 
     fn sync(&mut self, flags: c_int) -> Result<(), Failure> {
-        if let Some(sealed) = &mut self.sealed {
+        if let Some((sealed, _)) = &mut self.sealed {
             sealed.disk().set_sync_flags(flags);
             return failed(sealed.sync());
         }

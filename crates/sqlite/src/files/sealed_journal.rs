@@ -44,11 +44,23 @@ const NAME_MAX: usize = 1 << 15;
 /// What is known of a journal that is whole.
 #[derive(Debug)]
 pub(crate) struct Whole {
-    /// The newest commit of the database when it was sealed.
-    pub(crate) seq: u64,
+    /// The `log_next` of the database's newest commit when it was sealed.
+    pub(crate) after: u64,
     salt: Salt,
     len: u64,
     mark: Option<Mark>,
+}
+
+impl Whole {
+    /// The number that the commits of its transaction have.
+    pub(crate) fn number(&self) -> u64 {
+        number_of(&self.salt)
+    }
+}
+
+/// That of a journal whose session has this salt.
+fn number_of(salt: &Salt) -> u64 {
+    u64::from_le_bytes(get(salt, 0))
 }
 
 /// A header that is written again: where, and with what.
@@ -92,11 +104,11 @@ impl<D: Storage> SealedJournal<D> {
     pub(crate) fn write<E: From<io::Error>>(
         disk: D,
         keys: Arc<Keys>,
-        (identity, seq): (&[u8; 16], u64),
+        (identity, after): (&[u8; 16], u64),
         len: u64,
         content: &mut impl Content<E>,
     ) -> Result<SealedJournal<D>, E> {
-        let salt = fill(&disk, &keys, (identity, seq), len, content).inspect_err(|_| {
+        let salt = fill(&disk, &keys, (identity, after), len, content).inspect_err(|_| {
             // SQLite goes on with the journal that it has. This one must not be played back.
             let _ = disk.truncate(0);
         })?;
@@ -182,9 +194,9 @@ impl<D: Storage> SealedJournal<D> {
         if let Some((at, patch)) = mark {
             content.write(&patch, at)?;
         }
-        let seq = u64::from_le_bytes(get(&head, 56));
+        let after = u64::from_le_bytes(get(&head, 56));
         Ok(Found::Whole(Whole {
-            seq,
+            after,
             salt,
             len,
             mark,
@@ -209,6 +221,11 @@ impl<D: Storage> SealedJournal<D> {
     /// It is none any more, durably.
     pub(crate) fn end(&self) -> io::Result<()> {
         cut(&self.disk)
+    }
+
+    /// The number that the commits of its transaction have.
+    pub(crate) fn number(&self) -> u64 {
+        number_of(&self.salt)
     }
 
     pub(crate) fn disk(&self) -> &D {
@@ -252,7 +269,7 @@ impl<D: Storage> SealedJournal<D> {
 fn fill<E: From<io::Error>>(
     disk: &impl Storage,
     keys: &Keys,
-    (identity, seq): (&[u8; 16], u64),
+    (identity, after): (&[u8; 16], u64),
     len: u64,
     content: &mut impl Content<E>,
 ) -> Result<Salt, E> {
@@ -288,7 +305,7 @@ fn fill<E: From<io::Error>>(
     put(&mut head, 16, identity);
     put(&mut head, 32, &salt);
     put(&mut head, 48, &len.to_le_bytes());
-    put(&mut head, 56, &seq.to_le_bytes());
+    put(&mut head, 56, &after.to_le_bytes());
     sign(keys, &mut head);
     disk.write_at(&head, 0)?;
     Ok(salt)
@@ -435,6 +452,11 @@ mod tests {
         disk.snapshot()
     }
 
+    /// That of the journal in these bytes.
+    fn number(bytes: &[u8]) -> u64 {
+        u64::from_le_bytes(get(bytes, 32))
+    }
+
     fn read(bytes: &[u8], keys: &Arc<Keys>, id: &[u8; 16]) -> (Found, Vec<u8>) {
         let mut content = Vec::new();
         let disk = MemoryStorage::new(bytes.to_vec());
@@ -451,7 +473,9 @@ mod tests {
                 assert!(bytes.ends_with(&content[len..]));
                 assert!(!bytes.windows(32).any(|part| part == &content[200..232]));
                 let (found, read) = read(&bytes, &keys(1), &ID);
-                assert!(matches!(&found, Found::Whole(whole) if whole.seq == 5));
+                assert!(
+                    matches!(&found, Found::Whole(whole) if whole.after == 5 && whole.number() == number(&bytes))
+                );
                 if is_marked {
                     content[512..524].copy_from_slice(&PATCH);
                 }

@@ -414,14 +414,14 @@ impl<D: Storage + Words> Packed<D> {
         }
         let mut numbers = self.store.log_numbers();
         let carried = numbers;
-        numbers.unfinished = u64::from(came == Came::FromWal);
+        numbers.unfinished = u32::from(came == Came::FromWal);
         match self.wal.log() {
             // Maybe a checkpoint, of which a VFS above says nothing.
             _ if came == Came::Otherwise => {
                 if self.began_in_wal && self.is_wal().unwrap_or(true) {
                     return Ok(());
                 }
-                (numbers.current, numbers.end) = (0, 0);
+                (numbers.current, numbers.end, numbers.link) = (0, self.wal.journal(), 0);
             }
             // From a WAL as SQLite has it, or a log that says nothing of itself: it goes on to follow.
             (0, _) => {
@@ -429,8 +429,12 @@ impl<D: Storage + Words> Packed<D> {
                 self.store.set_log_numbers(numbers);
                 return Ok(());
             }
-            (log, end) if log == numbers.current => numbers.end = numbers.end.max(end),
-            (log, end) => (numbers.current, numbers.end) = (log, end),
+            (log, end)
+                if log == numbers.current
+                    && (end.place, end.link) <= (numbers.end, numbers.link) => {}
+            (log, end) => {
+                (numbers.current, numbers.end, numbers.link) = (log, end.place, end.link);
+            }
         }
         numbers.next = litepack_log::random_number().map_err(std::io::Error::from)?;
         self.store.set_log_numbers(numbers);

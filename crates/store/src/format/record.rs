@@ -88,7 +88,9 @@ pub struct LogNumbers {
     /// What the current log has before this place may be in this commit.
     pub end: u64,
     /// 1 if the last checkpoint brought only a part of that: without the current log the database is none. Else 0.
-    pub unfinished: u64,
+    pub unfinished: u32,
+    /// The link of a record of that log at `end`, which tells its records from others; 0 if it is not known.
+    pub link: u32,
 }
 
 impl Record {
@@ -139,9 +141,11 @@ impl Record {
         out.extend(self.tag_len.to_le_bytes());
         out.extend(self.item_count.to_le_bytes());
         let log = &self.log;
-        for number in [log.current, log.next, log.end, log.unfinished] {
+        for number in [log.current, log.next, log.end] {
             out.extend(number.to_le_bytes());
         }
+        out.extend(log.unfinished.to_le_bytes());
+        out.extend(log.link.to_le_bytes());
         out.extend(self.difference_bytes.to_le_bytes());
         out.resize(RECORD_LEN, 0);
         signer.sign(&mut out);
@@ -171,7 +175,8 @@ impl Record {
             current: fields.u64()?,
             next: fields.u64()?,
             end: fields.u64()?,
-            unfinished: fields.u64()?,
+            unfinished: fields.u32()?,
+            link: fields.u32()?,
         };
         let difference_bytes = fields.u64()?;
         Some(Record {

@@ -176,6 +176,7 @@ fn commit_records_are_as_documented() {
             next: 25,
             end: 26,
             unfinished: 27,
+            link: 29,
         },
     };
     let bytes = record.encode(uuid);
@@ -193,6 +194,7 @@ fn commit_records_are_as_documented() {
         ("log_next", 25),
         ("log_end", 26),
         ("log_unfinished", 27),
+        ("log_link", 29),
         ("seq", 11),
         ("size", 12),
         ("unit_size", 13),
