@@ -1,0 +1,394 @@
+//! All that meets C: the functions that the program calls, the system's loader, and the few functions of SQLite that
+//! are called here.
+//!
+//! A function that stands before another keeps the registers of the call, asks where the call is to go, and jumps
+//! there. So it needs not know what the other takes and returns, and that sees the program as its caller.
+#![allow(unsafe_code)]
+
+use core::ffi::{CStr, c_char, c_int, c_void};
+use core::ptr::{null, null_mut};
+
+use crate::register;
+
+/// A call on its way, as the code below lays it out: what is in its registers, and where it returns to.
+#[cfg(target_arch = "x86_64")]
+#[repr(C)]
+pub struct Call {
+    _aligned: usize,
+    _last: [usize; 2],
+    second: usize,
+    first: usize,
+    caller: *const c_void,
+}
+
+/// The same.
+#[cfg(target_arch = "aarch64")]
+#[repr(C)]
+pub struct Call {
+    _frame: usize,
+    caller: *const c_void,
+    first: usize,
+    second: usize,
+    _last: [usize; 2],
+}
+
+/// A function of the C library's or SQLite's name, which stands before that one.
+#[cfg(target_arch = "x86_64")]
+macro_rules! stands_before {
+    ($($name:ident goes to $target:ident;)*) => { $(
+        #[unsafe(naked)]
+        #[cfg_attr(not(test), unsafe(no_mangle))]
+        unsafe extern "C" fn $name() {
+            core::arch::naked_asm!(
+                "endbr64",
+                "push rdi",
+                "push rsi",
+                "push rdx",
+                "push rcx",
+                "sub rsp, 8",
+                "mov rdi, rsp",
+                "call {target}",
+                "add rsp, 8",
+                "pop rcx",
+                "pop rdx",
+                "pop rsi",
+                "pop rdi",
+                "jmp rax",
+                target = sym $target,
+            )
+        }
+    )* };
+}
+
+#[cfg(target_arch = "aarch64")]
+macro_rules! stands_before {
+    ($($name:ident goes to $target:ident;)*) => { $(
+        #[unsafe(naked)]
+        #[cfg_attr(not(test), unsafe(no_mangle))]
+        unsafe extern "C" fn $name() {
+            core::arch::naked_asm!(
+                "hint 34",
+                "stp x29, x30, [sp, #-48]!",
+                "mov x29, sp",
+                "stp x0, x1, [sp, #16]",
+                "stp x2, x3, [sp, #32]",
+                "mov x0, sp",
+                "bl {target}",
+                "mov x16, x0",
+                "ldp x0, x1, [sp, #16]",
+                "ldp x2, x3, [sp, #32]",
+                "ldp x29, x30, [sp], #48",
+                "br x16",
+                target = sym $target,
+            )
+        }
+    )* };
+}
+
+stands_before! {
+    sqlite3_open goes to before_open;
+    sqlite3_open16 goes to before_open16;
+    sqlite3_open_v2 goes to before_open_v2;
+    sqlite3_shutdown goes to before_shutdown;
+}
+
+extern "C" fn before_open(call: &Call) -> Function {
+    to_open(c"sqlite3_open", call)
+}
+
+extern "C" fn before_open16(call: &Call) -> Function {
+    to_open(c"sqlite3_open16", call)
+}
+
+extern "C" fn before_open_v2(call: &Call) -> Function {
+    to_open(c"sqlite3_open_v2", call)
+}
+
+fn to_open(name: &CStr, call: &Call) -> Function {
+    let Some(open) = Function::meant(name, call.caller) else {
+        return Function(no_open as *const c_void);
+    };
+    register::before_open(open);
+    open
+}
+
+extern "C" fn before_shutdown(call: &Call) -> Function {
+    let Some(shutdown) = Function::meant(c"sqlite3_shutdown", call.caller) else {
+        return Function(no_shutdown as *const c_void);
+    };
+    register::before_shutdown(shutdown);
+    shutdown
+}
+
+/// Where there is no SQLite, or it is not to be known which one is meant: what SQLite answers when it cannot even make
+/// a connection, SQLITE_NOMEM.
+unsafe extern "C" fn no_open(_name: *const c_void, to: *mut *mut c_void) -> c_int {
+    if !to.is_null() {
+        // SAFETY: each function that opens a database takes as its second argument where the connection goes.
+        unsafe { to.write(null_mut()) };
+    }
+    7
+}
+
+extern "C" fn no_shutdown() -> c_int {
+    0
+}
+
+/// A function of the process, by its address.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(transparent)]
+pub struct Function(*const c_void);
+
+impl Function {
+    fn found(address: *mut c_void) -> Option<Function> {
+        (!address.is_null()).then_some(Function(address))
+    }
+
+    /// The function that a call would go to without us, which returns to `caller`.
+    ///
+    /// The system looks among the program and what it is linked to, then among what the caller was loaded with. A
+    /// function that ends with the call does not appear as the caller: if neither has it, it is the one that the process
+    /// has, if there is just one.
+    fn meant(name: &CStr, caller: *const c_void) -> Option<Function> {
+        // SAFETY: the name is a string. The loader takes us for the one that asks, and looks behind us.
+        let next = Function::found(unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) });
+        next.or_else(|| Image::of(caller)?.function(name))
+            .or_else(|| only_one(name))
+    }
+}
+
+/// A file that is loaded.
+struct Image {
+    at: *const c_void,
+    name: *const c_char,
+}
+
+impl Image {
+    /// The one that has this address.
+    fn of(address: *const c_void) -> Option<Image> {
+        let mut found = libc::Dl_info {
+            dli_fname: null(),
+            dli_fbase: null_mut(),
+            dli_sname: null(),
+            dli_saddr: null_mut(),
+        };
+        // SAFETY: any address may be asked for.
+        let known = unsafe { libc::dladdr(address, &raw mut found) } != 0;
+        (known && !found.dli_fname.is_null()).then_some(Image {
+            at: found.dli_fbase,
+            name: found.dli_fname,
+        })
+    }
+
+    fn ours() -> Option<Image> {
+        Image::of(no_shutdown as *const c_void)
+    }
+
+    /// A function of this file or of what it was loaded with, unless it is ours.
+    fn function(&self, name: &CStr) -> Option<Function> {
+        // SAFETY: the name is the loader's own, and stays as long as the file is loaded.
+        unsafe { function_of(self.name, name) }
+    }
+}
+
+/// A function of the loaded file of this name, or of what it was loaded with, unless it is ours.
+///
+/// # Safety
+/// `file` is a string.
+unsafe fn function_of(file: *const c_char, name: &CStr) -> Option<Function> {
+    // SAFETY: the caller says that it is a string. Nothing is loaded, so no code of others runs.
+    let handle = unsafe { libc::dlopen(file, libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
+    if handle.is_null() {
+        return None;
+    }
+    // SAFETY: the handle is open, and the name is a string.
+    let found = Function::found(unsafe { libc::dlsym(handle, name.as_ptr()) });
+    // SAFETY: the handle is the one from above. The file stays, as it was there before.
+    unsafe { libc::dlclose(handle) };
+    let ours = Image::ours()?.at;
+    found.filter(|function| Image::of(function.0).is_some_and(|image| image.at != ours))
+}
+
+/// The function of this name, if all loaded files that lead to one lead to the same.
+fn only_one(name: &CStr) -> Option<Function> {
+    let mut only = None;
+    for number in 0.. {
+        let mut wanted = Wanted {
+            number,
+            name: Path([0; Path::LEN]),
+        };
+        // SAFETY: the function is one for this purpose, and gets what it is for. No file can be asked for its functions
+        // while the loader goes through them, so it does so once for each.
+        let found = unsafe { libc::dl_iterate_phdr(Some(take), (&raw mut wanted).cast()) } != 0;
+        if !found {
+            break;
+        }
+        // SAFETY: a path ends with a zero byte.
+        let function = unsafe { function_of(wanted.name.as_ptr(), name) };
+        match (only, function) {
+            (_, None) => {}
+            (Some(one), Some(other)) if one != other => return None,
+            _ => only = function,
+        }
+    }
+    only
+}
+
+/// The name of a loaded file, by its number.
+struct Wanted {
+    number: usize,
+    name: Path,
+}
+
+unsafe extern "C" fn take(info: *mut libc::dl_phdr_info, _: usize, data: *mut c_void) -> c_int {
+    // SAFETY: `only_one` has the loader call this with a `Wanted`, which nothing else uses meanwhile.
+    let wanted = unsafe { &mut *data.cast::<Wanted>() };
+    let Some(number) = wanted.number.checked_sub(1) else {
+        // SAFETY: the loader gives a description, whose name is a string.
+        let name = unsafe { CStr::from_ptr((*info).dlpi_name) };
+        if let Some(name) = Path::of(&[name.to_bytes()]) {
+            wanted.name = name;
+        }
+        return 1;
+    };
+    wanted.number = number;
+    0
+}
+
+/// The name of a file, as C has it.
+pub struct Path([u8; Path::LEN]);
+
+impl Path {
+    const LEN: usize = 4096;
+
+    /// All parts, one behind the other.
+    fn of(parts: &[&[u8]]) -> Option<Path> {
+        let mut path = Path([0; Path::LEN]);
+        let mut bytes = parts.iter().copied().flatten();
+        // The last byte stays zero.
+        for place in path.0.iter_mut().take(Path::LEN - 1) {
+            match bytes.next() {
+                Some(byte) => *place = *byte,
+                None => return Some(path),
+            }
+        }
+        bytes.next().is_none().then_some(path)
+    }
+
+    fn as_ptr(&self) -> *const c_char {
+        self.0.as_ptr().cast()
+    }
+}
+
+/// The path of a file in the directory that this library was loaded from.
+pub fn beside_us(file: &[u8]) -> Option<Path> {
+    let ours = Image::ours()?;
+    // SAFETY: the name is the loader's own, a string that stays as long as we are loaded.
+    let name = unsafe { CStr::from_ptr(ours.name) }.to_bytes();
+    let end = name.iter().rposition(|byte| *byte == b'/')?;
+    Path::of(&[name.get(..=end)?, file])
+}
+
+/// The thread that calls, as a number that is not 0.
+pub fn this_thread() -> usize {
+    let mut here = 0u8;
+    // SAFETY: it takes nothing.
+    let thread = unsafe { libc::pthread_self() };
+    // On Linux it is an address, never null; `here` is one in any case.
+    match usize::try_from(thread) {
+        Ok(number) if number != 0 => number,
+        _ => (&raw mut here).addr(),
+    }
+}
+
+/// A SQLite library of the process.
+pub struct Library(Image);
+
+type Connection = *mut c_void;
+
+/// SQLite's function of this name in a library.
+macro_rules! function {
+    ($library:ident, $name:literal, fn($($argument:tt)*) $(-> $result:ty)?) => {
+        $library.0.function($name).map(|found| {
+            type Declared = unsafe extern "C" fn($($argument)*) $(-> $result)?;
+            // SAFETY: SQLite declares the function of this name so, in all versions.
+            unsafe { core::mem::transmute::<Function, Declared>(found) }
+        })
+    };
+}
+
+impl Library {
+    /// The one that has this function.
+    pub fn of(function: Function) -> Option<Library> {
+        Image::of(function.0).map(Library)
+    }
+
+    /// Where it is in memory.
+    pub fn at(&self) -> usize {
+        self.0.at.addr()
+    }
+
+    /// Whether it has a VFS of this name.
+    pub fn has_vfs(&self, name: &CStr) -> bool {
+        let find = function!(self, c"sqlite3_vfs_find", fn(*const c_char) -> *mut c_void);
+        // SAFETY: the name is a string.
+        find.is_some_and(|find| unsafe { !find(name.as_ptr()).is_null() })
+    }
+
+    /// Loads an extension by a connection of our own; whether that went well. If not, SQLite's log has the reason.
+    pub fn load(&self, extension: &Path, entry_point: &CStr) -> bool {
+        const READ_WRITE_CREATE: c_int = 2 | 4;
+        let open = function!(
+            self,
+            c"sqlite3_open_v2",
+            fn(*const c_char, *mut Connection, c_int, *const c_char) -> c_int
+        );
+        let enable = function!(
+            self,
+            c"sqlite3_enable_load_extension",
+            fn(Connection, c_int) -> c_int
+        );
+        let load = function!(
+            self,
+            c"sqlite3_load_extension",
+            fn(Connection, *const c_char, *const c_char, *mut *mut c_char) -> c_int
+        );
+        let close = function!(self, c"sqlite3_close", fn(Connection) -> c_int);
+        let (Some(open), Some(enable), Some(load), Some(close)) = (open, enable, load, close)
+        else {
+            return false;
+        };
+        let mut db = null_mut();
+        let mut message = null_mut();
+        // SAFETY: the names are strings, and the connection is used only if there is one. It is closed in the end, also
+        // one that could not be opened.
+        unsafe {
+            let mut code = open(c":memory:".as_ptr(), &raw mut db, READ_WRITE_CREATE, null());
+            if code == 0 {
+                enable(db, 1);
+                let entry_point = entry_point.as_ptr();
+                code = load(db, extension.as_ptr(), entry_point, &raw mut message);
+            }
+            self.log(code, message);
+            close(db);
+            code == 0
+        }
+    }
+
+    /// Writes a message of SQLite's to its log if the code is that of an error, and frees it.
+    ///
+    /// # Safety
+    /// `message` is null or a string from SQLite's memory.
+    unsafe fn log(&self, code: c_int, message: *mut c_char) {
+        let log = function!(self, c"sqlite3_log", fn(c_int, *const c_char, ...));
+        let free = function!(self, c"sqlite3_free", fn(*mut c_void));
+        if let (Some(log), true) = (log, code != 0 && !message.is_null()) {
+            // SAFETY: the format takes the one string that is given.
+            unsafe { log(code, c"litepack: %s".as_ptr(), message) };
+        }
+        if let Some(free) = free {
+            // SAFETY: the caller says that it is SQLite's, and it is not used again.
+            unsafe { free(message.cast()) };
+        }
+    }
+}
