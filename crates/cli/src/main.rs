@@ -3,10 +3,11 @@
 //!
 //! ```text
 //! pack.rs  unpack.rs  info.rs  check.rs  maintain.rs  rekey.rs  ingest.rs  catalog.rs  columns.rs  archive.rs
-//! advise.rs  tune.rs  shell.rs  completions.rs  generate.rs
+//! advise.rs  tune.rs  shell.rs  run.rs  completions.rs  generate.rs
 //!          one subcommand each
 //! several.rs  files one after the other     examples.rs  for manual pages     version.rs  what it is made of
 //! keys.rs  where keys come from              prompt.rs    a line that nobody sees
+//! library.rs  where the extension is
 //! job.rs   bars, Ctrl-C and the summary     limits.rs   options for how long to work     output.rs   standard output and error
 //! ```
 //! Exit codes: 0 done, 1 the answer is no, 2 an error, 130 interrupted. Data goes to stdout,
@@ -28,12 +29,15 @@ mod info;
 mod ingest;
 mod job;
 mod keys;
+mod library;
 mod limits;
 mod maintain;
 mod output;
 mod pack;
 mod prompt;
 mod rekey;
+#[cfg(target_os = "linux")]
+mod run;
 mod several;
 mod shell;
 mod signals;
@@ -77,6 +81,8 @@ enum Command {
     Advise(advise::Arguments),
     Tune(tune::Arguments),
     Shell(shell::Arguments),
+    #[cfg(target_os = "linux")]
+    Run(run::Arguments),
     Completions(completions::Arguments),
     #[command(hide = true)]
     Generate(generate::Arguments),
@@ -110,6 +116,8 @@ fn main() -> ExitCode {
         Command::Completions(arguments) => completions::run(&arguments).map(|()| true),
         Command::Generate(arguments) => generate::run(&arguments).map(|()| true),
         Command::Shell(arguments) => return ended(shell::run(&arguments)),
+        #[cfg(target_os = "linux")]
+        Command::Run(arguments) => return ended(run::run(&arguments)),
     };
     ended(result.map(|done| ExitCode::from(if done { DONE } else { NO })))
 }

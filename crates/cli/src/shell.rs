@@ -4,13 +4,11 @@
 //! then to open, by commands that it runs before all others.
 //!
 //! ```text
-//! shell/program.rs  which shell, and starting it     library.rs  where the extension is
-//! shell/script.rs   what the shell is told first     options.rs  its own options that mean something to us
-//! shell/key.rs      how it gets the key of an encrypted database
+//! shell/program.rs  which shell, and starting it     options.rs  its own options that mean something to us
+//! shell/script.rs   what the shell is told first     key.rs      how it gets the key of an encrypted database
 //! ```
 
 mod key;
-mod library;
 mod options;
 mod program;
 mod script;
@@ -24,7 +22,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 
 use crate::info::remote;
-use crate::keys;
+use crate::{keys, library};
 use options::Options;
 use program::Input;
 use script::Script;
@@ -66,7 +64,7 @@ pub struct Arguments {
 /// Becomes the shell, where the system can do that; else answers with its exit code.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let options = Options::read(&arguments.options);
-    let mut script = Script::new(&library::find(arguments.extension.as_deref())?);
+    let mut script = Script::new(&library::extension(arguments.extension.as_deref())?);
     let input = match (io::stdin().is_terminal(), options.batch) {
         (false, _) | (_, true) => Input::Other,
         _ if arguments.sql.is_empty() && !options.has_sql => Input::Prompt,

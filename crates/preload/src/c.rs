@@ -8,7 +8,7 @@
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::ptr::{null, null_mut};
 
-use crate::register;
+use crate::{deepbind, register};
 
 /// A call on its way, as the code below lays it out: what is in its registers, and where it returns to.
 #[cfg(target_arch = "x86_64")]
@@ -90,6 +90,7 @@ stands_before! {
     sqlite3_open16 goes to before_open16;
     sqlite3_open_v2 goes to before_open_v2;
     sqlite3_shutdown goes to before_shutdown;
+    dlopen goes to before_dlopen;
 }
 
 extern "C" fn before_open(call: &Call) -> Function {
@@ -132,6 +133,26 @@ unsafe extern "C" fn no_open(_name: *const c_void, to: *mut *mut c_void) -> c_in
 
 extern "C" fn no_shutdown() -> c_int {
     0
+}
+
+extern "C" fn no_dlopen() -> *mut c_void {
+    null_mut()
+}
+
+/// Takes from the mode what would keep a library that is linked to SQLite from calling us.
+extern "C" fn before_dlopen(call: &mut Call) -> Function {
+    const DEEPBIND: usize = 8;
+    let path = core::ptr::with_exposed_provenance::<c_char>(call.first);
+    if call.second & DEEPBIND != 0 && !path.is_null() {
+        // SAFETY: the program gives null or a string.
+        let path = unsafe { CStr::from_ptr(path) };
+        if deepbind::is_linked_to_sqlite(path.to_bytes()) {
+            call.second &= !DEEPBIND;
+        }
+    }
+    // SAFETY: the name is a string.
+    let next = unsafe { libc::dlsym(libc::RTLD_NEXT, c"dlopen".as_ptr()) };
+    Function::found(next).unwrap_or(Function(no_dlopen as *const c_void))
 }
 
 /// A function of the process, by its address.

@@ -30,4 +30,5 @@
 )]
 
 mod c;
+mod deepbind;
 mod register;
