@@ -29,23 +29,25 @@ E2E = LITEPACK_SKIPPED=$(SKIPPED) LITEPACK_EXTENSION=$(1)/liblitepack.so LITEPAC
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 22
 
-build: ## the extension target/release/liblitepack.so and the command target/release/litepack
+build: ## the extension target/release/liblitepack.so, the command target/release/litepack, and what it runs programs with
 	@scripts/need cargo cc
 # In one go: alone, each would have its dependencies with other features, and most would be compiled twice.
-	cargo build --release -p litepack-extension -p litepack-cli
+	cargo build --release -p litepack-extension -p litepack-preload -p litepack-cli
 
 dist: ## the same with link-time optimisation, as packages have it, in target/dist
 	@scripts/need cargo cc
-	cargo build --profile dist -p litepack-extension -p litepack-cli
+	cargo build --profile dist -p litepack-extension -p litepack-preload -p litepack-cli
 
 # As Debian's package has them: the command finds the extension in ../lib/litepack.
 install: ## what `make build` has made, into PREFIX (/usr/local); DESTDIR for packagers
 	@test -x $(RELEASE)/litepack || { echo "there is nothing to install: run make build first" >&2; exit 1; }
 	install -D -m 755 $(RELEASE)/litepack $(DESTDIR)$(PREFIX)/bin/litepack
 	install -D -m 644 $(RELEASE)/liblitepack.so $(DESTDIR)$(PREFIX)/lib/litepack/liblitepack.so
+	install -m 644 $(RELEASE)/liblitepack_preload.so $(DESTDIR)$(PREFIX)/lib/litepack/liblitepack-preload.so
 
 uninstall: ## what `make install` has put into PREFIX
-	rm -f $(DESTDIR)$(PREFIX)/bin/litepack $(DESTDIR)$(PREFIX)/lib/litepack/liblitepack.so
+	rm -f $(DESTDIR)$(PREFIX)/bin/litepack $(DESTDIR)$(PREFIX)/lib/litepack/liblitepack.so \
+		$(DESTDIR)$(PREFIX)/lib/litepack/liblitepack-preload.so
 	if [ -d $(DESTDIR)$(PREFIX)/lib/litepack ]; then rmdir --ignore-fail-on-non-empty $(DESTDIR)$(PREFIX)/lib/litepack; fi
 
 lint: ## formatting, clippy and the docs

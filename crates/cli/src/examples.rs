@@ -31,6 +31,12 @@ const EXIT_INGEST: &[(&str, &str)] = &[
     ),
     ("130", "interrupted; what was read is kept"),
 ];
+const EXIT_RUN: &[(&str, &str)] = &[
+    ("2", "an error before the program has started"),
+    ("126", "the program cannot be run"),
+    ("127", "there is no such program"),
+    ("any", "else that of the program"),
+];
 const EXIT_SHELL: &[(&str, &str)] = &[
     ("2", "an error before the shell has started"),
     ("any", "else that of the shell"),
@@ -44,6 +50,7 @@ pub fn exit_codes(command: &str) -> &'static [(&'static str, &'static str)] {
         "catalog" => EXIT_CATALOG,
         "ingest" => EXIT_INGEST,
         "shell" => EXIT_SHELL,
+        "run" => EXIT_RUN,
         _ => EXIT,
     }
 }
@@ -187,6 +194,16 @@ pub fn examples(command: &str) -> &'static [Example] {
             (
                 "litepack shell packed.db 'select count(*) from event' -- -json",
                 "Run SQL, with an option of sqlite3.",
+            ),
+        ],
+        "run" => &[
+            (
+                "litepack run -- sqlite3 packed.db",
+                "Open a packed database in SQLite's own shell.",
+            ),
+            (
+                "litepack run -- python3 script.py",
+                "Run a program of yours that opens packed databases by their names.",
             ),
         ],
         "completions" => &[(

@@ -1,0 +1,171 @@
+/* Programs that reach SQLite in each way there is, for preload.py. It builds this file twice: as a library that is
+ * linked to SQLite, with LIBRARY, and as a program, which is not, and loads such libraries.
+ *
+ * usage: program CHECK DATABASE LIBRARY [OTHER]     the database has a table t; says what went wrong, or nothing
+ */
+#define _GNU_SOURCE
+#include <stddef.h>
+
+#ifdef LIBRARY
+
+struct vfs {
+    int version, size, max_pathname;
+    struct vfs *next;
+    const char *name;
+};
+int sqlite3_open(const char *, void **);
+int sqlite3_prepare_v2(void *, const char *, int, void **, const char **);
+int sqlite3_step(void *);
+int sqlite3_column_int(void *, int);
+int sqlite3_finalize(void *);
+int sqlite3_close(void *);
+int sqlite3_config(int, ...);
+int sqlite3_shutdown(void);
+int sqlite3_auto_extension(void (*)(void));
+struct vfs *sqlite3_vfs_find(const char *);
+
+/* How many rows there are, or a negative number. */
+int rows_of(void *db) {
+    void *statement = NULL;
+    int rows = -1;
+    if (sqlite3_prepare_v2(db, "select count(*) from t", -1, &statement, NULL) == 0 && sqlite3_step(statement) == 100)
+        rows = sqlite3_column_int(statement, 0);
+    sqlite3_finalize(statement);
+    sqlite3_close(db);
+    return rows;
+}
+
+int rows(const char *name) {
+    void *db = NULL;
+    int code = sqlite3_open(name, &db);
+    return code ? -code : rows_of(db);
+}
+
+/* Ends with the call, which then returns to its caller's caller. */
+__attribute__((optimize("O2"))) int open_at_last(const char *name, void **db) { return sqlite3_open(name, db); }
+
+const char *default_vfs(void) { return sqlite3_vfs_find(NULL)->name; }
+
+/* SQLITE_CONFIG_MEMSTATUS, which SQLite refuses once it is initialised. */
+int configure(void) { return sqlite3_config(9, 1); }
+
+int shut_down(void) { return sqlite3_shutdown(); }
+
+static const char *other;
+static int opened;
+
+static int on_opening(void) {
+    if (!opened++) rows(other);
+    return 0;
+}
+
+int open_while_opening(const char *name) {
+    other = name;
+    return sqlite3_auto_extension((void (*)(void))on_opening);
+}
+
+#else
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ROWS = 3000, THREADS = 16 };
+
+typedef int (*by_name)(const char *);
+typedef int (*asked)(void);
+
+static const char *database;
+static by_name rows_by_thread;
+static pthread_barrier_t all_there;
+
+static void expect(int holds, const char *what) {
+    if (holds) return;
+    printf("%s\n", what);
+    exit(1);
+}
+#define EXPECT(...) expect(__VA_ARGS__, #__VA_ARGS__)
+
+static void *load(const char *path, int mode) {
+    void *library = dlopen(path, RTLD_NOW | mode);
+    expect(library != NULL, "cannot be loaded");
+    return library;
+}
+
+static int rows(void *library) { return ((by_name)dlsym(library, "rows"))(database); }
+
+static int is_default(void *library) {
+    const char *name = ((const char *(*)(void))dlsym(library, "default_vfs"))();
+    return strcmp(name, "litepack-default") == 0;
+}
+
+static int ask(void *library, const char *name) { return ((asked)dlsym(library, name))(); }
+
+static int open_at_last(void *library, void **db) {
+    int code = ((int (*)(const char *, void **))dlsym(library, "open_at_last"))(database, db);
+    return code;
+}
+
+static void *in_thread(void *_) {
+    (void)_;
+    pthread_barrier_wait(&all_there);
+    return (void *)(size_t)rows_by_thread(database);
+}
+
+int main(int count, char **arguments) {
+    const char *check = arguments[1];
+    database = arguments[2];
+    if (strcmp(check, "none") == 0) {
+        int (*open)(const char *, void **) = dlsym(RTLD_DEFAULT, "sqlite3_open");
+        void *db = &db;
+        EXPECT(open(database, &db) == 7 && db == NULL);
+        return 0;
+    }
+    if (strcmp(check, "deepbind") == 0) {
+        EXPECT(rows(load(arguments[3], RTLD_DEEPBIND)) == ROWS);
+        return 0;
+    }
+    void *one = load(arguments[3], RTLD_LOCAL), *db = NULL;
+    void *other = count > 4 ? load(arguments[4], RTLD_LOCAL) : NULL;
+    if (strcmp(check, "scopes") == 0) {
+        EXPECT(rows(one) == ROWS && is_default(one) && !is_default(other));
+        EXPECT(rows(other) == ROWS && is_default(other));
+    } else if (strcmp(check, "at-last") == 0) {
+        EXPECT(open_at_last(one, &db) == 0);
+        EXPECT(((int (*)(void *))dlsym(one, "rows_of"))(db) == ROWS);
+    } else if (strcmp(check, "either") == 0) {
+        EXPECT(open_at_last(one, &db) == 7 && db == NULL);
+    } else if (strcmp(check, "configured") == 0) {
+        EXPECT(ask(one, "configure") == 0);
+        EXPECT(rows(one) == ROWS && ask(one, "configure") != 0);
+        EXPECT(ask(one, "shut_down") == 0 && ask(one, "configure") == 0);
+        EXPECT(rows(one) == ROWS);
+    } else if (strcmp(check, "while-opening") == 0) {
+        EXPECT(((by_name)dlsym(one, "open_while_opening"))(database) == 0);
+        EXPECT(rows(one) == ROWS);
+    } else if (strcmp(check, "threads") == 0) {
+        pthread_t threads[THREADS];
+        rows_by_thread = (by_name)dlsym(one, "rows");
+        pthread_barrier_init(&all_there, NULL, THREADS);
+        for (int i = 0; i < THREADS; i++) pthread_create(&threads[i], NULL, in_thread, NULL);
+        for (int i = 0; i < THREADS; i++) {
+            void *found;
+            pthread_join(threads[i], &found);
+            EXPECT((size_t)found == ROWS);
+        }
+    } else if (strcmp(check, "again") == 0) {
+        for (int i = 0; i < 3; i++) {
+            EXPECT(rows(one) == ROWS);
+            dlclose(one);
+            EXPECT(dlopen(arguments[3], RTLD_NOW | RTLD_NOLOAD) == NULL);
+            one = load(arguments[3], RTLD_LOCAL);
+        }
+    } else {
+        expect(0, "unknown check");
+    }
+    return 0;
+}
+
+#endif
