@@ -3,26 +3,20 @@
 //! A library is asked each time whether it still has our VFS: another one may have been loaded to where it was. After
 //! `sqlite3_shutdown` SQLite has a default VFS of its own again, so that call has it forgotten here.
 
+use core::ffi::CStr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use crate::c::{self, Function, Library};
 
 /// The VFS that the extension makes the default.
-const VFS: &core::ffi::CStr = c"litepack-default";
-const ENTRY_POINT: &core::ffi::CStr = c"sqlite3_litepackdefault_init";
+const VFS: &CStr = c"litepack-default";
+const ENTRY_POINT: &CStr = c"sqlite3_litepackdefault_init";
 const EXTENSION: &[u8] = b"liblitepack.so";
 
-/// What became of a library.
-#[derive(Clone, Copy)]
-enum State {
-    Served,
-    /// The extension cannot be loaded into it: SQLite is too old, or built without extensions. SQLite's log says so.
-    Refused,
-}
-
-/// Libraries by where they are in memory. The extension serves as many.
-static KNOWN: Mutex<[Option<(usize, State)>; 16]> = Mutex::new([None; 16]);
+/// The libraries that have it, by where they are in memory; 0 is none. The extension serves as many. One that it cannot
+/// be loaded into is asked again the next time: memory may have been short.
+static SERVED: Mutex<[usize; 16]> = Mutex::new([0; 16]);
 
 /// The thread that is loading the extension; 0 is none. To load it, SQLite opens a database, for which it may call what
 /// the program wants to be called then, and that may open another.
@@ -37,26 +31,17 @@ pub fn before_open(open: Function) {
     let Some(library) = Library::of(open) else {
         return;
     };
-    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    match known.iter().flatten().find(|(at, _)| *at == library.at()) {
-        Some((_, State::Refused)) => return,
-        Some((_, State::Served)) if library.has_vfs(VFS) => return,
-        _ => {}
+    let mut served = SERVED.lock().unwrap_or_else(PoisonError::into_inner);
+    let at = library.at();
+    if served.contains(&at) && library.has_vfs(VFS) {
+        return;
     }
     LOADING.store(me, Ordering::Relaxed);
     let loaded = c::beside_us(EXTENSION).is_some_and(|path| library.load(&path, ENTRY_POINT));
     LOADING.store(0, Ordering::Relaxed);
-    let state = if loaded {
-        State::Served
-    } else {
-        State::Refused
-    };
-    let at = library.at();
-    let place = known
-        .iter_mut()
-        .find(|place| place.is_none_or(|(other, _)| other == at));
-    if let Some(place) = place {
-        *place = Some((at, state));
+    let place = served.iter_mut().find(|place| [0, at].contains(*place));
+    if let Some(place) = place.filter(|_| loaded) {
+        *place = at;
     }
 }
 
@@ -65,10 +50,8 @@ pub fn before_shutdown(shutdown: Function) {
     let Some(library) = Library::of(shutdown) else {
         return;
     };
-    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    for place in known.iter_mut() {
-        if place.is_some_and(|(at, _)| at == library.at()) {
-            *place = None;
-        }
+    let mut served = SERVED.lock().unwrap_or_else(PoisonError::into_inner);
+    for place in served.iter_mut().filter(|place| **place == library.at()) {
+        *place = 0;
     }
 }
