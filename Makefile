@@ -1,7 +1,7 @@
 .DEFAULT_GOAL := help
 .PHONY: help build dist dist-bench install uninstall lint test test-long test-threads e2e test-sqlite demo bench bench-quick \
 	bench-integers bench-integers-quick fuzz check-all deny packages packages-arm64 test-packages \
-	test-arm64 test-core demo-scale
+	test-arm64 test-core test-adopt demo-scale
 
 # Seconds for each fuzz target, and names of SQLite test files (default: all but those in left_out.tsv),
 # and of packages (default: all).
@@ -78,6 +78,11 @@ test-long: e2e ## the same tests with many more rounds, and the slow ones; the r
 		env --default-signal=INT cargo test --release --workspace --no-fail-fast -- --include-ignored
 	LITEPACK_SKIPPED=$(SKIPPED) LITEPACK_ENCRYPTED=1 cargo test --release -p litepack-store --no-fail-fast
 	@scripts/skipped $(SKIPPED)
+
+test-adopt: build ## programs of several languages, unchanged, on packed databases (litepack run)
+	@scripts/need cc sqlite3 python3 php perl ruby
+	LITEPACK_EXTENSION=$(RELEASE)/liblitepack.so LITEPACK_COMMAND=$(RELEASE)/litepack PYTHON=/usr/bin/python3 SQLITE3=sqlite3 \
+		python3 tests/e2e/preload.py
 
 test-threads: ## tests with several threads, under ThreadSanitizer (LITEPACK_SEED=N for another run)
 	@scripts/need cargo cc nginx nightly openssl

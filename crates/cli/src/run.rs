@@ -18,7 +18,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 
 use crate::library;
 use crate::output::tell;
@@ -63,7 +63,11 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let Some((name, others)) = arguments.command.split_first() else {
         bail!("which program?");
     };
-    let preload = library::find("library", &NAMES, "--preload", arguments.preload.as_deref())?;
+    let asked_for = arguments.preload.as_deref();
+    let preload = library::find("library", &NAMES, "--preload", asked_for)?;
+    let preload = preload
+        .canonicalize()
+        .with_context(|| format!("cannot read {}", preload.display()))?;
     let extension = preload.with_file_name(EXTENSION);
     if !extension.is_file() {
         bail!("there is no extension {}", extension.display());
@@ -94,7 +98,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     }))
 }
 
-/// What is loaded into programs already, and the library behind it: some have to come first.
+/// The library, and what is loaded into programs already, which may be a SQLite.
 fn with(former: Option<OsString>, library: &Path) -> Result<OsString> {
     let library = library.as_os_str();
     let is_between = |byte: &u8| b" :".contains(byte);
@@ -109,11 +113,11 @@ fn with(former: Option<OsString>, library: &Path) -> Result<OsString> {
     if paths.any(|path| OsStr::from_bytes(path) == library) {
         return Ok(former);
     }
-    let mut all = former;
-    if !all.is_empty() {
+    let mut all = library.to_owned();
+    if !former.is_empty() {
         all.push(":");
+        all.push(former);
     }
-    all.push(library);
     Ok(all)
 }
 
@@ -129,7 +133,7 @@ mod tests {
         assert_eq!(with(Some(""), "/a/b.so").unwrap(), "/a/b.so");
         assert_eq!(
             with(Some("/c.so d.so"), "/a/b.so").unwrap(),
-            "/c.so d.so:/a/b.so"
+            "/a/b.so:/c.so d.so"
         );
         assert_eq!(
             with(Some("/c.so /a/b.so"), "/a/b.so").unwrap(),
