@@ -37,7 +37,7 @@ pub struct Call {
 macro_rules! stands_before {
     ($($name:ident goes to $target:ident;)*) => { $(
         #[unsafe(naked)]
-        #[cfg_attr(not(test), unsafe(no_mangle))]
+        #[unsafe(no_mangle)]
         unsafe extern "C" fn $name() {
             core::arch::naked_asm!(
                 "endbr64",
@@ -64,7 +64,7 @@ macro_rules! stands_before {
 macro_rules! stands_before {
     ($($name:ident goes to $target:ident;)*) => { $(
         #[unsafe(naked)]
-        #[cfg_attr(not(test), unsafe(no_mangle))]
+        #[unsafe(no_mangle)]
         unsafe extern "C" fn $name() {
             core::arch::naked_asm!(
                 "hint 34",
