@@ -276,6 +276,13 @@ def a_program_that_cannot_open_it_is_not_started(place):
     os.chmod(other, 0o755)
     result = under(other)
     assert result.returncode == 2 and "another kind of processor" in result.stderr, result
+    privileged = shutil.which("su")
+    if os.geteuid() == 0:
+        privileged = shutil.copy(shutil.which("cat"), place + "/privileged")
+        os.chown(privileged, 65534, 65534)
+        os.chmod(privileged, 0o4755)
+    result = under(privileged)
+    assert result.returncode == 2 and "rights of another user" in result.stderr, result
     script = place + "/script"
     with open(script, "w") as file:
         file.write(f"#!{COMMAND}\n")
