@@ -14,7 +14,7 @@
 //! that, SQLite is not initialised: a program may still configure it.
 //!
 //! All else is left to the extension, which is loaded then, from beside this file. This one is in processes of every
-//! kind, so it is small, has no thread, prints nothing and links nothing but the C library.
+//! kind, so it is small, has no thread, prints nothing, and is linked to nothing but what every program of Rust is.
 #![cfg(all(
     target_os = "linux",
     any(target_arch = "x86_64", target_arch = "aarch64")
