@@ -38,30 +38,6 @@ db.backup(copy)
 print(copy.execute("select count(*) from t").fetchone())
 """
 
-# The same in other languages: each counts, writes and counts.
-COUNT, INSERT = "select count(*) from t", "insert into t(name) values ('more')"
-IN_OTHERS = {
-    "php": [
-        "php",
-        "-r",
-        f"""$db = new PDO('sqlite:' . $argv[1]); $db->exec("pragma journal_mode = wal"); echo $db->query("{COUNT}")->fetchColumn(), "\\n";
-            $db = new SQLite3($argv[1]); $db->exec("{INSERT}"); echo $db->querySingle("{COUNT}");""",
-    ],
-    "perl": [
-        "perl",
-        "-MDBI",
-        "-e",
-        f"""my $db = DBI->connect("dbi:SQLite:dbname=$ARGV[0]", "", "", {{ RaiseError => 1 }});
-            print $db->selectrow_array("{COUNT}"), "\\n"; $db->do("{INSERT}"); print $db->selectrow_array("{COUNT}");""",
-    ],
-    "ruby": [
-        "ruby",
-        "-rsqlite3",
-        "-e",
-        f"""db = SQLite3::Database.new(ARGV[0]); puts db.execute("{COUNT}"); db.execute("{INSERT}"); puts db.execute("{COUNT}")""",
-    ],
-}
-
 
 def under(*command, **options):
     """Runs a program by `litepack run`; the result."""
@@ -129,21 +105,6 @@ def each_python_does_what_it_does_on_a_plain_database(place):
             os.remove(folder + "/other.db")
             assert said(under(*program, "packed.db", *sql, cwd=folder)) == wanted
             assert is_packed(folder + "/packed.db") and not is_packed(folder + "/packed.db.copy")
-
-
-def other_languages_do_what_they_do_on_a_plain_database(place):
-    databases(place, *(f"{name}.db" for name in IN_OTHERS))
-    for name, program in IN_OTHERS.items():
-        shutil.copy(place + "/plain.db", f"{place}/{name}-plain.db")
-        wanted = None
-        if shutil.which(program[0]):
-            wanted = subprocess.run([*program, f"{name}-plain.db"], capture_output=True, text=True, cwd=place)
-        if wanted is None or wanted.returncode:
-            print(f"skipped: preload.py: no {name} with SQLite, which `make test-adopt` installs", flush=True)
-            continue
-        assert wanted.stdout.split() == [str(ROWS), str(ROWS + 1)], wanted
-        assert said(under(*program, f"{name}.db", cwd=place)) == wanted.stdout.strip()
-        assert is_packed(f"{place}/{name}.db")
 
 
 def a_plain_database_stays_with_sqlite(place):
@@ -394,7 +355,6 @@ def without_any_sqlite_there_is_no_memory(place):
 CHECKS = [
     the_shell_does_what_it_does_on_a_plain_database,
     each_python_does_what_it_does_on_a_plain_database,
-    other_languages_do_what_they_do_on_a_plain_database,
     a_plain_database_stays_with_sqlite,
     copies_can_be_plain_or_packed,
     two_processes_see_each_other,
