@@ -77,6 +77,7 @@ test-long: e2e ## the same tests with many more rounds, and the slow ones; the r
 	LITEPACK_SKIPPED=$(SKIPPED) LITEPACK_LONG=1 LITEPACK_BIN=$(RELEASE)/litepack $(THREADS) \
 		env --default-signal=INT cargo test --release --workspace --no-fail-fast -- --include-ignored
 	LITEPACK_SKIPPED=$(SKIPPED) LITEPACK_ENCRYPTED=1 cargo test --release -p litepack-store --no-fail-fast
+	LITEPACK_SKIPPED=$(SKIPPED) LITEPACK_LONG=1 tests/encrypted --release
 	@scripts/skipped $(SKIPPED)
 
 test-adopt: build ## programs of several languages, unchanged, on packed databases (litepack run)

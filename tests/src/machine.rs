@@ -3,7 +3,7 @@
 use litepack_simdisk::{SimDisk, SimVfs};
 use rusqlite::{Connection, Result};
 
-use crate::vfs::open_uri;
+use crate::vfs::{self, open_uri};
 
 /// A machine with one packed database, `/a.db`.
 pub struct Machine {
@@ -28,7 +28,7 @@ impl Machine {
         litepack_rusqlite::register_vfs(&vfs, name).expect("over the simulated disk");
         Machine {
             disk,
-            uri: format!("file:/a.db?vfs={vfs}"),
+            uri: format!("file:/a.db?vfs={vfs}{}", vfs::key()),
             _host: host,
         }
     }

@@ -46,11 +46,16 @@ pub fn is_encrypted() -> bool {
 /// The key of packed databases in a run in which they are encrypted, as a parameter of a URI.
 const KEY: &str = "&hexkey=5f0c3a0e96dd47b3ac1b93d0d4c5a8e2735f0c3a0e96dd47b3ac1b93d0d4c5a8";
 
+/// What the URI of a packed database has behind the name of its VFS: its key, if it is encrypted.
+pub fn key() -> &'static str {
+    if is_encrypted() { KEY } else { "" }
+}
+
 /// A URI for `path` on the VFS `vfs`, with more parameters (`"mode=ro&cache=…"`) when not empty.
 pub fn uri(path: &Path, vfs: &str, parameters: &str) -> String {
     let mut uri = format!("file:{}?vfs={vfs}", escape(path));
-    if vfs == PACKED && is_encrypted() {
-        uri.push_str(KEY);
+    if vfs == PACKED {
+        uri.push_str(key());
     }
     if !parameters.is_empty() {
         uri.push('&');

@@ -12,7 +12,7 @@ use crate::format::node::Root;
 use crate::format::record::{Base, CUT, FRAME, Form, Frame, ROOT, Record, length, page_of};
 use crate::index::FrameIndex;
 use crate::medium::Medium;
-use crate::records::{Loaded, Records, is_vouched_for, load, open};
+use crate::records::{Loaded, Records, is_vouched_for, link_at, load, open};
 use crate::seal::Seal;
 use crate::sessions::Sessions;
 use crate::versions::Versions;
@@ -112,11 +112,14 @@ impl Opened {
     }
 
     /// Whether the records reach the place that the caller has named, and are those of which a record there has this
-    /// link; 0 is any.
-    pub fn reaches<S: Storage>(&self, link: u32, medium: &Medium<S>) -> bool {
-        let (end, found) = self.watched;
-        let is_it = link == 0 || end < self.read_from || found == Some(link);
-        medium.tail() >= end && is_it
+    /// link; 0 is any. False, too, for one before the hint that cannot be told: without the hint it can.
+    pub fn reaches<S: Storage>(&self, link: u32, medium: &Medium<S>) -> Result<bool> {
+        let (end, mut found) = self.watched;
+        if link != 0 && end < self.read_from {
+            let seal = self.seal.as_ref();
+            found = link_at(medium, &self.generation, seal, end)?;
+        }
+        Ok(medium.tail() >= end && (link == 0 || found == Some(link)))
     }
 
     /// Takes up what was appended since the last time.
@@ -163,7 +166,7 @@ impl Opened {
         let end = place + record.len as u64;
         let (root, rest) = Root::decode(content, place).ok_or_else(damaged)?;
         if let Some(seal) = &mut self.seal {
-            let sessions = Sessions::decode(rest, place, end);
+            let sessions = Sessions::decode(rest, place, end)?;
             seal.begin_at(sessions.ok_or_else(damaged)?);
             seal.note(record, place)?;
         } else if !rest.is_empty() {
@@ -194,11 +197,11 @@ impl Opened {
             }
             ROOT => {
                 let (root, rest) = Root::decode(content, place).ok_or_else(damaged)?;
-                let is_whole = match self.seal {
-                    Some(_) => Sessions::decode(rest, place, place).is_some(),
+                let is_one = match self.seal {
+                    Some(_) => Sessions::decode(rest, place, place)?.is_some(),
                     None => rest.is_empty(),
                 };
-                if !is_whole || root.frames != self.index.frames() {
+                if !is_one || root.frames != self.index.frames() {
                     return Err(damaged());
                 }
                 self.witnessed(root.witness, place);

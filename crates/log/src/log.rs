@@ -369,7 +369,17 @@ impl<S: Storage> Log<S> {
                     return Ok(refused);
                 }
                 let (keys, medium) = (keys.as_ref(), &mut self.medium);
-                let opened = Opened::open(generation, keys, hint, needed.place, medium)?;
+                let open = |hint, medium: &mut _| {
+                    let opened =
+                        Opened::open(generation.clone(), keys, hint, needed.place, medium)?;
+                    let is_all = opened.reaches(needed.link, medium)?;
+                    Ok::<_, Error>((opened, is_all))
+                };
+                let (mut opened, mut is_all) = open(hint, medium)?;
+                if !is_all && hint.is_some() {
+                    // From its beginning the log says for sure what it is.
+                    (opened, is_all) = open(None, medium)?;
+                }
                 let is_blank = || {
                     let first = self.medium.read(RECORDS_START, 16)?;
                     Ok::<_, Error>(first.iter().all(|byte| *byte == 0))
@@ -385,7 +395,6 @@ impl<S: Storage> Log<S> {
                     self.head = head;
                     return Ok(refused);
                 }
-                let is_all = opened.reaches(needed.link, &self.medium);
                 self.opened = Some(opened);
                 if !is_all {
                     self.forget();

@@ -70,6 +70,20 @@ pub(crate) fn load<S: Storage>(
     kind: u8,
     place: u64,
 ) -> Result<Loaded> {
+    let loaded = load_any(medium, generation, seal, place)?;
+    if loaded.record.kind != kind {
+        return Err(Error::damaged(place, "a record is of another kind"));
+    }
+    Ok(loaded)
+}
+
+/// The same of any kind.
+fn load_any<S: Storage>(
+    medium: &Medium<S>,
+    generation: &Generation,
+    seal: Option<&Seal>,
+    place: u64,
+) -> Result<Loaded> {
     let damaged = || Error::damaged(place, "a record is not whole");
     let mut bytes = medium.read(place, GUESS)?;
     let len = length(&bytes).ok_or_else(damaged)?;
@@ -84,10 +98,21 @@ pub(crate) fn load<S: Storage>(
             "a record that was cut off stands there",
         ));
     }
-    if record.kind != kind {
-        return Err(Error::damaged(place, "a record is of another kind"));
-    }
     Ok(Loaded { bytes, record })
+}
+
+/// The link of the record at a place that the file names, if one of this generation is there.
+pub(crate) fn link_at<S: Storage>(
+    medium: &Medium<S>,
+    generation: &Generation,
+    seal: Option<&Seal>,
+    place: u64,
+) -> Result<Option<u32>> {
+    match load_any(medium, generation, seal, place) {
+        Ok(loaded) => Ok(Some(loaded.record.link)),
+        Err(Error::Damaged { .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 impl<S: Storage> Records<'_, S> {

@@ -6,7 +6,7 @@
 
 use litepack_cipher::Salt;
 use litepack_io::bytes::{Reader, put_varint};
-use litepack_io::memory::{OutOfMemory, push, room};
+use litepack_io::memory::{OutOfMemory, room, with_room};
 
 use crate::format::head::RECORDS_START;
 
@@ -100,13 +100,31 @@ impl Sessions {
     }
 
     /// Reads the table of a root at `place`, which ends at `end`; `None` if it is none.
-    pub fn decode(bytes: &[u8], place: u64, end: u64) -> Option<Sessions> {
+    pub fn decode(bytes: &[u8], place: u64, end: u64) -> Result<Option<Sessions>, OutOfMemory> {
         let mut reader = Reader::new(bytes);
-        let count = reader.varint_u32()? as usize;
-        let mut known: Vec<SessionAt> = Vec::new();
+        let count = reader
+            .varint_u32()
+            .map_or(usize::MAX, |count| count as usize);
         if count > SESSIONS_MAX {
-            return None;
+            return Ok(None);
         }
+        let known = with_room(count)?;
+        Ok(
+            Self::read(reader, count, known, place).map(|known| Sessions {
+                is_cut: known.is_empty(),
+                known,
+                read_from: end,
+            }),
+        )
+    }
+
+    /// Reads so many sessions into `known`, which has room for them.
+    fn read(
+        mut reader: Reader<'_>,
+        count: usize,
+        mut known: Vec<SessionAt>,
+        place: u64,
+    ) -> Option<Vec<SessionAt>> {
         for _ in 0..count {
             let salt: Salt = reader.bytes(size_of::<Salt>())?.try_into().ok()?;
             let carrier = place.checked_sub(reader.varint()?)?;
@@ -115,21 +133,13 @@ impl Sessions {
             if !is_next || carrier < RECORDS_START || last >= place {
                 return None;
             }
-            push(
-                &mut known,
-                SessionAt {
-                    salt,
-                    carrier,
-                    last,
-                },
-            )
-            .ok()?;
+            known.push(SessionAt {
+                salt,
+                carrier,
+                last,
+            });
         }
-        reader.rest().is_empty().then_some(Sessions {
-            is_cut: known.is_empty(),
-            known,
-            read_from: end,
-        })
+        reader.rest().is_empty().then_some(known)
     }
 }
 
@@ -153,7 +163,7 @@ mod tests {
         let mut bytes = Vec::new();
         sessions.encode(4600, &mut bytes).unwrap();
         assert_eq!(bytes.len(), 1 + 2 * 16 + 4 + 3);
-        let mut found = Sessions::decode(&bytes, 4600, 4700).unwrap();
+        let mut found = Sessions::decode(&bytes, 4600, 4700).unwrap().unwrap();
         assert!(found.is_whole());
         assert_eq!(found.known, sessions.known);
         for (salt, last) in [(7, 4300), (3, 4500)] {
@@ -168,12 +178,12 @@ mod tests {
         assert_eq!(found.salt_at(4700), Some([9; 16]));
         // Each byte less, one more, and each place too far.
         for len in 0..bytes.len() {
-            assert_eq!(Sessions::decode(&bytes[..len], 4600, 4700), None);
+            assert_eq!(Sessions::decode(&bytes[..len], 4600, 4700), Ok(None));
         }
         bytes.push(0);
-        assert_eq!(Sessions::decode(&bytes, 4600, 4700), None);
+        assert_eq!(Sessions::decode(&bytes, 4600, 4700), Ok(None));
         bytes.pop();
-        assert_eq!(Sessions::decode(&bytes, 4500, 4600), None);
+        assert_eq!(Sessions::decode(&bytes, 4500, 4600), Ok(None));
     }
 
     #[test]
@@ -190,6 +200,7 @@ mod tests {
         assert_eq!(bytes, [0]);
         assert!(
             !Sessions::decode(&bytes, 1 << 20, 1 << 21)
+                .unwrap()
                 .unwrap()
                 .is_whole()
         );

@@ -244,6 +244,50 @@ fn a_log_that_was_cut_off_and_went_on_otherwise_is_refused() {
     });
 }
 
+/// The same with a root and a hint behind that place, which no power loss leaves, but who puts copies together.
+#[test]
+fn a_hint_does_not_hide_that_a_log_went_on_otherwise() {
+    both(|| {
+        let (storage, file, mut random) = (Disk::default(), File::new(), SplitMix64::new(2));
+        let mut log = file.log(&storage);
+        log.write(&header(PAGE, 1), 0).unwrap();
+        append(&mut log, 1..=5);
+        log.sync().unwrap();
+        let copy = Disk::with_image(storage.after_power_loss(1));
+        for (way, disk) in [&storage, &copy].into_iter().enumerate() {
+            let mut log = file.log(disk);
+            log.write(&frame(70 + way as u8, true), offset(6)).unwrap();
+            if way == 1 {
+                file.checkpoint(&mut log, &mut random);
+            }
+            for number in 7..=2200 {
+                let page = support::noise(&mut random, PAGE);
+                let bytes = [&frame(1, true)[..24], &page].concat();
+                log.write(&bytes, offset(number)).unwrap();
+            }
+            log.sync().unwrap();
+        }
+        let [mut other, its] = [&storage, &copy].map(|disk| disk.after_power_loss(1));
+        assert!(other[1024..1088].iter().any(|byte| *byte != 0));
+        let refused = |image: &[u8]| file.log(&Disk::with_image(image.to_vec())).refused();
+        assert_eq!(refused(&its).unwrap(), None);
+        assert_eq!(refused(&other).unwrap(), Some(Refusal::CutShort));
+        // The record that the file knows is put into the other one.
+        let at = file.get().end.place as usize;
+        let len = u32::from_le_bytes(its[at..at + 4].try_into().unwrap()) as usize;
+        other[at..at + len].copy_from_slice(&its[at..at + len]);
+        if keys().is_some() {
+            let found = refused(&other);
+            let is_told = matches!(found, Ok(Some(_)) | Err(Error::Damaged { .. }));
+            assert!(is_told, "{found:?}");
+        }
+        // A hint that rots is as none.
+        let mut rotten = its;
+        rotten[1030] ^= 1;
+        assert_eq!(refused(&rotten).unwrap(), None);
+    });
+}
+
 /// Another process checkpoints and begins the log anew between a look at the file and one at the log, or the other way
 /// round: as often as it likes, the log is never refused.
 #[test]

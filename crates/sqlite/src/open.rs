@@ -14,7 +14,7 @@ use litepack_store::{HEAD_LEN, Header};
 
 use crate::beside::encrypted;
 use crate::beside::names::{Beside, FOREIGN_NAME, REPLACED, UNKNOWN_KEYS};
-use crate::beside::open_files::{Key as FileKey, beside, is_of_encrypted, journal_view, wal_view};
+use crate::beside::open_files::{Key as FileKey, beside, is_of_encrypted, journal_views, wal_view};
 use crate::beside::stamp::FileStamp;
 use crate::c::api::Api;
 use crate::c::codes::{
@@ -100,8 +100,8 @@ pub(crate) fn beside_main(api: Api, name: HostName, flags: c_int) -> Result<Open
 
 /// Whether this is a journal of a handle whose database is encrypted.
 fn has_keys(name: &HostName) -> bool {
-    let view = journal_view(name.path());
-    view.is_some_and(|view| view.keys().is_some())
+    let mut views = journal_views(name.path()).into_iter();
+    views.any(|view| view.keys().is_some())
 }
 
 /// A file that goes when SQLite closes it. `open` has the host open it.

@@ -3,6 +3,7 @@
 //! them, so it comes as soon as it can here.
 
 use litepack_simdisk::{Call, CallSet, Fault, FaultError, SimDisk, SimVfs};
+use litepack_tests::vfs;
 use rusqlite::{Connection, OpenFlags};
 
 const ROWS: i64 = 400;
@@ -16,7 +17,7 @@ fn open_two(disk: &SimDisk, name: &str, journal: &str) -> (SimVfs, Connection) {
     let packed = format!("litepack-{name}");
     litepack_rusqlite::register().expect("Litepack registers");
     litepack_rusqlite::register_vfs(&packed, name).expect("over the simulated disk");
-    let uri = |database: &str| format!("file:/{database}.db?vfs={packed}");
+    let uri = |database: &str| format!("file:/{database}.db?vfs={packed}{}", vfs::key());
     let db = Connection::open_with_flags(uri("first"), OpenFlags::default()).expect("it opens");
     db.execute("attach ? as aux", [uri("second")])
         .expect("attached");

@@ -5,13 +5,14 @@
 use litepack_simdisk::{
     Battery, CrashMode, Durability, Journal, Layer, Workload, copies_campaign, seed_or,
 };
-use litepack_tests::scale;
+use litepack_tests::{scale, vfs};
 
 /// Litepack over the simulated disk whose VFS is `parent`.
 fn litepack(parent: &str) -> Layer {
     litepack_rusqlite::register().expect("Litepack registers");
     let vfs = format!("litepack-{parent}");
     litepack_rusqlite::register_vfs(&vfs, parent).expect("Litepack goes over the simulated disk");
+    let vfs = vfs + vfs::key();
     Layer {
         aux: vfs.clone(),
         vfs,

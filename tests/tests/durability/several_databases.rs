@@ -2,6 +2,7 @@
 //! it was.
 
 use litepack_simdisk::{Call, CallSet, CrashMode, Fault, FaultError, SimDisk, SimVfs};
+use litepack_tests::vfs;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -44,6 +45,7 @@ fn a_new_database_is_empty_again_after_a_refused_write() {
         let packed = format!("litepack-{plain}");
         litepack_rusqlite::register().expect("Litepack registers");
         litepack_rusqlite::register_vfs(&packed, &plain).expect("over the simulated disk");
+        let packed = packed + vfs::key();
         let uri = |name: &str, vfs: &str| format!("file:/{name}.db?vfs={vfs}");
         let open = |name: &str, vfs: &str| {
             Connection::open_with_flags(uri(name, vfs), OpenFlags::default()).expect("it opens")
@@ -100,7 +102,7 @@ fn open_two(disk: &SimDisk, test: &str) -> (SimVfs, Connection) {
     let packed = format!("litepack-{plain}");
     litepack_rusqlite::register().expect("Litepack registers");
     litepack_rusqlite::register_vfs(&packed, &plain).expect("over the simulated disk");
-    let uri = |name: &str| format!("file:/{test}-{name}.db?vfs={packed}");
+    let uri = |name: &str| format!("file:/{test}-{name}.db?vfs={packed}{}", vfs::key());
     let db = Connection::open_with_flags(uri("main"), OpenFlags::default()).expect("it opens");
     db.execute("attach ? as aux", [uri("aux")])
         .expect("attached");

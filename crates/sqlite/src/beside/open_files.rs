@@ -215,22 +215,24 @@ impl OpenFiles {
         of_it.any(|known| known.views.iter().any(|view| view.keys().is_some()))
     }
 
-    /// The view of a handle of the database whose journal has this name: of its own handle, if that is known, else of one
-    /// that has the keys of the file.
-    fn journal_view(&self, name: &CStr) -> Option<Arc<WalView>> {
+    /// The views of handles of the database whose journal has this name: that of its own handle, if that is known, else
+    /// those of all that have the file.
+    fn journal_views(&self, name: &CStr) -> Vec<Arc<WalView>> {
         let table = self.read();
         let found = table.names.get(&name.as_ptr().addr());
         let its = found.filter(|found| *found.text == *name && matches!(found.kind, Kind::Journal));
         if let Some([view]) = its.map(|found| &*found.views) {
-            return Some(Arc::clone(view));
+            return vec![Arc::clone(view)];
         }
-        let (path, _) = split(name)?;
+        let Some((path, _)) = split(name) else {
+            return Vec::new();
+        };
         let now = inode_of(FileStamp::of(path));
-        let views = &table.databases.get(path)?.views;
+        let views = table.databases.get(path).map(|database| &database.views);
         // Where no file has the name any more, it is that of the one that had it.
         let is_it = |(inode, _): &&(Inode, _)| now.is_none() || *inode == now;
-        let mut of_file = views.iter().filter(is_it);
-        of_file.find_map(|(_, view)| view.upgrade().filter(|view| view.keys().is_some()))
+        let of_file = views.into_iter().flatten().filter(is_it);
+        of_file.filter_map(|(_, view)| view.upgrade()).collect()
     }
 
     /// The handle is closed.
@@ -350,9 +352,9 @@ pub(crate) fn is_of_encrypted(name: &CStr) -> bool {
     OPEN.has_keys(name)
 }
 
-/// The view of a handle whose journal has this name.
-pub(crate) fn journal_view(name: &CStr) -> Option<Arc<WalView>> {
-    OPEN.journal_view(name)
+/// The views of the handles that may commit with a journal of this name: one, or more where it is not known which.
+pub(crate) fn journal_views(name: &CStr) -> Vec<Arc<WalView>> {
+    OPEN.journal_views(name)
 }
 
 /// The deletion of this file may come to nothing in a power loss.

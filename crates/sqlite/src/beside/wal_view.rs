@@ -82,6 +82,14 @@ impl WalView {
         found.map_err(io::Error::other)
     }
 
+    /// Returns once a power loss leaves its newest commit.
+    pub(crate) fn make_durable(&self) -> io::Result<()> {
+        match self.file_state()? {
+            Some(state) if state.is_durable => Ok(()),
+            _ => self.database.sync(),
+        }
+    }
+
     /// A log was read, of which nothing behind this place is needed for what was read since the checkpoint began.
     pub(crate) fn was_read(&self, log: u64, end: End) {
         let mut known = self.locked_end();
@@ -90,9 +98,15 @@ impl WalView {
         }
     }
 
-    /// The transaction of the handle has a journal with its name, by this number; 0: none any more.
-    pub(crate) fn set_journal(&self, number: u64) {
+    /// The transaction that is under way has a journal with its name, by this number.
+    pub(crate) fn has_journal(&self, number: u64) {
         self.journal.store(number, Ordering::Relaxed);
+    }
+
+    /// It has none any more, if it was this one.
+    pub(crate) fn journal_ended(&self, number: u64) {
+        let (now, then) = (Ordering::Relaxed, Ordering::Relaxed);
+        let _ = self.journal.compare_exchange(number, 0, now, then);
     }
 
     /// That number.
@@ -167,10 +181,7 @@ impl BoundTo for DatabaseOf {
     }
 
     fn make_durable(&self) -> io::Result<()> {
-        match self.0.file_state()? {
-            Some(state) if state.is_durable => Ok(()),
-            _ => self.0.database.sync(),
-        }
+        self.0.make_durable()
     }
 }
 

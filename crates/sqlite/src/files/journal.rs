@@ -18,7 +18,7 @@ use super::sealed_journal::{
 use super::temporary::Scratch;
 use super::{File, Methods};
 use crate::beside::names::FOREIGN_NAME;
-use crate::beside::open_files::journal_view;
+use crate::beside::open_files::journal_views;
 use crate::beside::wal_view::WalView;
 use crate::c::bindings::SQLITE_SYNC_FULL;
 use crate::c::codes::{
@@ -46,7 +46,7 @@ pub(crate) struct JournalFile {
     content: Backing,
     /// Its file, if the database is encrypted and a super-journal refers to it. `content` has all of it, too. The
     /// database's commits name it until it has ended.
-    sealed: Option<(SealedJournal<HostFile>, Arc<WalView>)>,
+    sealed: Option<SealedJournal<HostFile>>,
 }
 
 enum Backing {
@@ -106,7 +106,7 @@ impl JournalFile {
                 return Err(refused(name, "is of an earlier state of the database"));
             }
             Found::Whole(whole) => {
-                journal.is_sealed(&view, SealedJournal::found(file, keys, whole));
+                journal.is_sealed(SealedJournal::found(file, keys, whole));
             }
             Found::Torn => {
                 cut(&file)?;
@@ -137,35 +137,47 @@ impl JournalFile {
     /// Gives the journal of an encrypted database, so many bytes, its name.
     fn seal(
         &mut self,
-        view: &Arc<WalView>,
+        view: &WalView,
         keys: Arc<Keys>,
         file: HostFile,
         len: u64,
     ) -> Result<(), Failure> {
         // Of a longer one that was in the same file before, nothing is left.
         self.content.truncate(len)?;
+        // It names the newest commit, which a power loss must leave, then.
+        view.make_durable()?;
         let state = view.file_state()?.ok_or(IOERR)?;
         // The mark is written when the rest is durable, as fully as the system can.
         file.set_sync_flags(SQLITE_SYNC_FULL);
         let of = (&state.uuid.0, state.log.next);
         let sealed = SealedJournal::write(file, keys, of, len, self)?;
-        self.is_sealed(view, sealed);
+        self.is_sealed(sealed);
         Ok(())
     }
 
-    /// It has this file now.
-    fn is_sealed(&mut self, view: &Arc<WalView>, sealed: SealedJournal<HostFile>) {
-        view.set_journal(sealed.number());
-        self.sealed = Some((sealed, Arc::clone(view)));
+    /// It has this file now. Only one handle commits while it is there.
+    fn is_sealed(&mut self, sealed: SealedJournal<HostFile>) {
+        for view in journal_views(self.name.path()) {
+            view.has_journal(sealed.number());
+        }
+        self.sealed = Some(sealed);
+    }
+
+    /// It has none any more.
+    fn is_not_sealed(&mut self) {
+        if let Some(sealed) = self.sealed.take() {
+            for view in journal_views(self.name.path()) {
+                view.journal_ended(sealed.number());
+            }
+        }
     }
 
     /// Makes durable that a journal under its name is none any more. SQLite leaves that to the next one, which
     /// overwrites it; ours may be in memory.
     fn ended(&mut self) -> Result<(), Failure> {
-        if let Some((sealed, view)) = &self.sealed {
+        if let Some(sealed) = &self.sealed {
             sealed.end()?;
-            view.set_journal(0);
-            self.sealed = None;
+            self.is_not_sealed();
             self.content = Backing::Memory(Journal::default());
         }
         if let Backing::Named(file) = &self.content {
@@ -255,9 +267,7 @@ impl Content<Failure> for JournalFile {
 /// SQLite deletes a journal when it has closed it.
 impl Drop for JournalFile {
     fn drop(&mut self) {
-        if let Some((_, view)) = &self.sealed {
-            view.set_journal(0);
-        }
+        self.is_not_sealed();
     }
 }
 
@@ -271,9 +281,9 @@ fn is_undone_by(state: &FileState, journal: &Whole) -> bool {
 
 /// The handle whose journal has this name, and the keys of its database, if that is encrypted.
 fn keyed(name: &HostName) -> Option<(Arc<WalView>, Arc<Keys>)> {
-    let view = journal_view(name.path())?;
-    let keys = view.keys()?;
-    Some((view, keys))
+    let views = journal_views(name.path()).into_iter();
+    let mut keyed = views.filter_map(|view| view.keys().map(|keys| (view, keys)));
+    keyed.next()
 }
 
 /// A file that is not played back, which the user has to look at.
@@ -312,7 +322,11 @@ impl File for JournalFile {
         if is_ended && self.sealed.is_some() {
             return self.ended();
         }
-        if let Some((sealed, _)) = &mut self.sealed {
+        // SQLite found that it counts for nothing, and begins another one.
+        if offset == 0 && bytes.len() > PATCH_LEN && self.sealed.is_some() {
+            self.ended()?;
+        }
+        if let Some(sealed) = &mut self.sealed {
             if let Some(patch) = patch_of(bytes, offset, sealed.len())
                 && sealed.mark(offset, patch)?
             {
@@ -350,7 +364,7 @@ impl File for JournalFile {
     }
 
     fn truncate(&mut self, size: u64) -> Result<(), Failure> {
-        if let Some((sealed, _)) = &self.sealed {
+        if let Some(sealed) = &self.sealed {
             if size == sealed.len() {
                 return Ok(());
             }
@@ -363,7 +377,7 @@ impl File for JournalFile {
     }
 
     fn sync(&mut self, flags: c_int) -> Result<(), Failure> {
-        if let Some((sealed, _)) = &mut self.sealed {
+        if let Some(sealed) = &mut self.sealed {
             sealed.disk().set_sync_flags(flags);
             return failed(sealed.sync());
         }
