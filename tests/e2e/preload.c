@@ -1,12 +1,25 @@
-/* Programs that reach SQLite in each way there is, for preload.py. It builds this file twice: as a library that is
- * linked to SQLite, with LIBRARY, and as a program, which is not, and loads such libraries.
+/* Programs that reach SQLite in each way there is, for preload.py. It builds this file as a library that is
+ * linked to SQLite, with LIBRARY, and as a program, which is not, and loads such libraries. With CONSTRUCTOR it is a
+ * library that opens a database when it is loaded.
  *
- * usage: program CHECK DATABASE LIBRARY [OTHER]     the database has a table t; says what went wrong, or nothing
+ * usage: program CHECK DATABASE LIBRARY [OTHER [PLAIN]]     the database has a table t; says what went wrong, or nothing
  */
 #define _GNU_SOURCE
 #include <stddef.h>
 
-#ifdef LIBRARY
+#ifdef CONSTRUCTOR
+
+#include <stdlib.h>
+
+int rows(const char *);
+
+__attribute__((constructor)) static void open_when_loaded(void) {
+    if (rows(getenv("DATABASE")) != 3000) abort();
+}
+
+#elif defined(LIBRARY)
+
+#include <string.h>
 
 struct vfs {
     int version, size, max_pathname;
@@ -51,18 +64,24 @@ int configure(void) { return sqlite3_config(9, 1); }
 
 int shut_down(void) { return sqlite3_shutdown(); }
 
-static const char *other;
-static int opened;
+const char *sqlite3_db_filename(void *, const char *);
 
-static int on_opening(void) {
-    if (!opened++) rows(other);
+static const char *other;
+
+static int open_other(void *db) {
+    const char *name = sqlite3_db_filename(db, "main");
+    const char *file = strrchr(name ? name : "", '/');
+    if (!file || strcmp(file, strrchr(other, '/')) != 0) rows(other);
     return 0;
 }
 
-int open_while_opening(const char *name) {
+/* Has SQLite open that one beside each other one. */
+int open_beside(const char *name) {
     other = name;
-    return sqlite3_auto_extension((void (*)(void))on_opening);
+    return sqlite3_auto_extension((void (*)(void))open_other);
 }
+
+int call_when_opening(void (*function)(void)) { return sqlite3_auto_extension(function); }
 
 #else
 
@@ -71,6 +90,7 @@ int open_while_opening(const char *name) {
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { ROWS = 3000, THREADS = 16 };
 
@@ -114,6 +134,45 @@ static void *in_thread(void *_) {
     return (void *)(size_t)rows_by_thread(database);
 }
 
+static int opened = -1;
+
+/* Once, as what it does has SQLite call it again. */
+static int open_while_opening(void) {
+    static int begun;
+    if (!begun++) opened = rows_by_thread(database);
+    return 0;
+}
+
+/* Once: the first thread is late. */
+static int wait_while_opening(void) {
+    static int begun;
+    if (!__atomic_exchange_n(&begun, 1, __ATOMIC_SEQ_CST)) usleep(300000);
+    return 0;
+}
+
+static int call_when_opening(void *library, asked function) {
+    return ((int (*)(asked))dlsym(library, "call_when_opening"))(function);
+}
+
+static const char *constructed;
+
+static void *load_constructed(void *_) {
+    (void)_;
+    load(constructed, RTLD_LOCAL);
+    return NULL;
+}
+
+/* Once: has another thread load a library that opens a database then, and gives it time to come to that. */
+static int on_opening(void) {
+    static int begun;
+    static pthread_t loading;
+    if (!__atomic_exchange_n(&begun, 1, __ATOMIC_SEQ_CST)) {
+        pthread_create(&loading, NULL, load_constructed, NULL);
+        usleep(300000);
+    }
+    return 0;
+}
+
 int main(int count, char **arguments) {
     const char *check = arguments[1];
     database = arguments[2];
@@ -128,6 +187,13 @@ int main(int count, char **arguments) {
         return 0;
     }
     void *one = load(arguments[3], RTLD_LOCAL), *db = NULL;
+    if (strcmp(check, "constructor") == 0) {
+        constructed = arguments[4];
+        setenv("DATABASE", arguments[5], 1);
+        EXPECT(call_when_opening(one, on_opening) == 0);
+        EXPECT(rows(one) == ROWS);
+        return 0;
+    }
     void *other = count > 4 ? load(arguments[4], RTLD_LOCAL) : NULL;
     if (strcmp(check, "scopes") == 0) {
         EXPECT(rows(one) == ROWS && is_default(one) && !is_default(other));
@@ -143,10 +209,15 @@ int main(int count, char **arguments) {
         EXPECT(ask(one, "shut_down") == 0 && ask(one, "configure") == 0);
         EXPECT(rows(one) == ROWS);
     } else if (strcmp(check, "while-opening") == 0) {
-        EXPECT(((by_name)dlsym(one, "open_while_opening"))(database) == 0);
+        rows_by_thread = (by_name)dlsym(one, "rows");
+        EXPECT(call_when_opening(one, open_while_opening) == 0);
+        EXPECT(rows(one) == ROWS && opened == ROWS);
+    } else if (strcmp(check, "beside") == 0) {
+        EXPECT(((by_name)dlsym(one, "open_beside"))(database) == 0);
         EXPECT(rows(one) == ROWS);
     } else if (strcmp(check, "threads") == 0) {
         pthread_t threads[THREADS];
+        EXPECT(call_when_opening(one, wait_while_opening) == 0);
         rows_by_thread = (by_name)dlsym(one, "rows");
         pthread_barrier_init(&all_there, NULL, THREADS);
         for (int i = 0; i < THREADS; i++) pthread_create(&threads[i], NULL, in_thread, NULL);

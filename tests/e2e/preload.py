@@ -335,8 +335,22 @@ def a_database_may_be_opened_while_one_is_opened(place):
     does(place, "while-opening", "a")
 
 
+def a_database_may_be_opened_beside_each_other_one(place):
+    does(place, "beside", "a")
+
+
 def threads_that_begin_at_once_all_open_it(place):
     does(place, "threads", "a")
+
+
+def a_library_may_open_a_database_when_it_is_loaded(place):
+    # A plain one: threads of a packed one may need the loader's lock, which is held then.
+    program, (library,) = built(place, "a")
+    constructed = place + "/libconstructed.so"
+    build = ["cc", "-DCONSTRUCTOR", "-shared", "-fPIC", "-Wl,--no-as-needed", "-o", constructed, HERE + "/preload.c"]
+    subprocess.run([*build, library, f"-Wl,-rpath,{place}"], check=True)
+    result = under(program, "constructor", place + "/a.db", library, constructed, place + "/plain.db")
+    assert (result.returncode, result.stdout, result.stderr) == (0, "", ""), result
 
 
 def a_library_that_was_unloaded_is_served_again(place):
@@ -371,7 +385,9 @@ CHECKS = [
     and_none_if_there_are_several,
     sqlite_may_be_configured_before_and_after,
     a_database_may_be_opened_while_one_is_opened,
+    a_database_may_be_opened_beside_each_other_one,
     threads_that_begin_at_once_all_open_it,
+    a_library_may_open_a_database_when_it_is_loaded,
     a_library_that_was_unloaded_is_served_again,
     modules_as_php_loads_them_open_it,
     without_any_sqlite_there_is_no_memory,

@@ -310,18 +310,6 @@ pub fn beside_us(file: &[u8]) -> Option<Path> {
     Path::of(&[name.get(..=end)?, file])
 }
 
-/// The thread that calls, as a number that is not 0.
-pub fn this_thread() -> usize {
-    let mut here = 0u8;
-    // SAFETY: it takes nothing.
-    let thread = unsafe { libc::pthread_self() };
-    // On Linux it is an address, never null; `here` is one in any case.
-    match usize::try_from(thread) {
-        Ok(number) if number != 0 => number,
-        _ => (&raw mut here).addr(),
-    }
-}
-
 /// A SQLite library of the process.
 pub struct Library(Image);
 
