@@ -80,10 +80,10 @@ test-long: e2e ## the same tests with many more rounds, and the slow ones; the r
 	LITEPACK_SKIPPED=$(SKIPPED) LITEPACK_LONG=1 tests/encrypted --release
 	@scripts/skipped $(SKIPPED)
 
-test-adopt: build ## programs of several languages, unchanged, on packed databases (litepack run)
-	@scripts/need cc sqlite3 python3 php perl ruby
-	LITEPACK_EXTENSION=$(RELEASE)/liblitepack.so LITEPACK_COMMAND=$(RELEASE)/litepack PYTHON=/usr/bin/python3 SQLITE3=sqlite3 \
-		python3 tests/e2e/preload.py
+# LITEPACK_WRITE_DOCS=1 renews the table in docs/adopt.md.
+test-adopt: build ## programs of Debian and PyPI, unchanged, on packed databases (litepack run)
+	@scripts/need cc sqlite3 python3 venv php perl ruby svn
+	LITEPACK_EXTENSION=$(RELEASE)/liblitepack.so LITEPACK_COMMAND=$(RELEASE)/litepack tests/e2e/adopt $(TARGET)/adopt
 
 test-threads: ## tests with several threads, under ThreadSanitizer (LITEPACK_SEED=N for another run)
 	@scripts/need cargo cc nginx nightly openssl
