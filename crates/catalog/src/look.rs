@@ -180,7 +180,7 @@ impl<'a> Looker<'a> {
             Ok(connection) => connection,
             Err(error) => {
                 // Says what is wrong, which SQLite does not.
-                litepack::remote_info(url, &self.options.access)?;
+                litepack::remote_info(url, &self.options.access, None)?;
                 return Err(cannot(error));
             }
         };

@@ -68,8 +68,8 @@ fn report(arguments: &Arguments, file: &Path) -> Result<Said> {
     };
     if let Some(url) = remote::url(file) {
         ensure!(arguments.html.is_none(), "there is no page for a URL");
-        arguments.key.expect_none("a file on this machine")?;
-        let report = litepack::remote_info(url, &arguments.access.access())?;
+        let key = arguments.key.given()?;
+        let report = litepack::remote_info(url, &arguments.access.access(), key.as_ref())?;
         let name = report.traffic("url").as_str().map(str::to_owned);
         let said = said(serde_json::to_value(&report)?, remote::text(&report));
         return Ok(Said { name, ..said });

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail, ensure};
-use litepack::{Error, Job, Key, printable_path};
+use litepack::{Access, Error, Job, Key, RemoteInfo, printable_path};
 use zeroize::Zeroizing;
 
 use crate::prompt;
@@ -83,6 +83,29 @@ impl KeyOptions {
         if file.exists() {
             litepack::try_key(file, &key)?;
         }
+        Ok(Some(text.bytes))
+    }
+
+    /// The same for a database on a server, on which this is the report without a key.
+    ///
+    /// # Errors
+    /// As [`KeyOptions::job`]; if it is the wrong one, or the database is not encrypted.
+    pub fn tried_on_server(
+        &self,
+        found: &RemoteInfo,
+        url: &str,
+        access: &Access,
+    ) -> Result<Option<Zeroizing<Vec<u8>>>> {
+        let text = match given(self.key_file.as_deref(), self.key_env.as_deref())? {
+            Some(text) => text,
+            None if found.is_encrypted() => {
+                // Not the URL, which may have a secret.
+                let name = found.traffic("url").as_str().unwrap_or_default();
+                asked(Path::new(name))?
+            }
+            None => return Ok(None),
+        };
+        litepack::remote_info(url, access, Some(&text.key()?))?;
         Ok(Some(text.bytes))
     }
 
@@ -244,14 +267,19 @@ fn given(file: Option<&Path>, variable: Option<&OsStr>) -> Result<Option<Text>> 
 /// The key of a file, asked for if it is encrypted.
 fn asked_for(file: &Path) -> Result<Option<Text>> {
     // If the file cannot be read, opening it is the error.
-    if !litepack::is_encrypted(file).unwrap_or(false) {
-        return Ok(None);
+    match litepack::is_encrypted(file).unwrap_or(false) {
+        true => asked(file).map(Some),
+        false => Ok(None),
     }
+}
+
+/// The key of an encrypted file, asked for.
+fn asked(file: &Path) -> Result<Text> {
     if !prompt::is_possible() {
         let path = file.to_owned();
         return Err(Error::Encrypted { path }.into());
     }
-    ask(&format!("key for {}: ", printable_path(file))).map(Some)
+    ask(&format!("key for {}: ", printable_path(file)))
 }
 
 fn from_input() -> io::Result<Zeroizing<Vec<u8>>> {

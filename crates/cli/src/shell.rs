@@ -77,14 +77,18 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let shell = program::Shell::find(&arguments.sqlite3, input, variable)?;
     match remote::url(&arguments.file) {
         Some(url) => {
-            arguments.key.expect_none("a file on this machine")?;
             if arguments.create {
                 bail!("a database on a web server cannot be created");
             }
             arguments.access.expect_readable()?;
+            let access = arguments.access.access();
             // Says what is wrong, which the shell does not.
-            litepack::remote_info(url, &arguments.access.access())?;
-            script.remote(url, &arguments.access.access())?;
+            let found = litepack::remote_info(url, &access, None)?;
+            let key = match arguments.key.tried_on_server(&found, url, &access)? {
+                Some(text) => Some(key::readable(&text)?),
+                None => None,
+            };
+            script.remote(url, &access, key.as_deref())?;
         }
         None => {
             arguments.access.expect_none()?;

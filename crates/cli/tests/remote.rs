@@ -67,3 +67,45 @@ fn headers_go_with_every_request() {
         Some("Bearer s3cret")
     );
 }
+
+#[test]
+fn an_encrypted_file_takes_its_key_and_says_without_it_what_anyone_sees() {
+    let place = Place::new();
+    place.database("a.db", 4096, 3000);
+    for (name, key) in [("key", "correct s3cret horse\n"), ("other", "s3cret\n")] {
+        std::fs::write(place.path(name), key).unwrap();
+    }
+    place.ok(&["pack", "--encrypt", "--key-file", "key", "a.db", "sealed"]);
+    let server = Server::of(std::fs::read(place.path("sealed")).unwrap());
+    let url = server.url("/x");
+    let json = |arguments: &[&str]| -> Value {
+        let all = [&["info", "--json"], arguments, &[&url]].concat();
+        serde_json::from_str(&place.ok(&all).stdout).unwrap()
+    };
+    let without = json(&[]);
+    let size = std::fs::metadata(place.path("a.db")).unwrap().len();
+    assert_eq!(without["encrypted"], true);
+    assert_eq!(without["logical_bytes"], size);
+    assert!(without["pages"].is_null() && without["page_size"].is_null());
+    assert!(
+        place
+            .ok(&["info", &url])
+            .stdout
+            .contains("more with its key")
+    );
+    let with = json(&["--key-file", "key"]);
+    assert_eq!(
+        (&with["encrypted"], &with["page_size"]),
+        (&true.into(), &4096.into())
+    );
+    assert_eq!(with["logical_bytes"], size);
+    let wrong = ["info", "--key-file", "other", &url];
+    place.refused(&wrong, "wrong key");
+    let plain = Server::of(std::fs::read(place.path("a.db")).unwrap());
+    let of_plain = plain.url("/x");
+    let needless = ["info", "--key-file", "key", &of_plain];
+    place.refused(&needless, "the file is not encrypted");
+    for arguments in [&wrong, &needless] {
+        assert!(!place.run(arguments).stderr.contains("s3cret"));
+    }
+}

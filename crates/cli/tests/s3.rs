@@ -57,6 +57,14 @@ fn files_are_written_to_a_store_and_reported_on() {
         );
         std::fs::remove_file(place.path("here")).unwrap();
     }
+    // An encrypted one is encrypted there, too.
+    std::fs::write(place.path("key"), "correct horse").unwrap();
+    let sealed = ["--encrypt", "--key-file", "key", "a.db", &url("a.sealed")];
+    ok(&place, &store, &[&["pack"], &sealed[..]].concat());
+    let info = ["info", "--json", "--key-file", "key", &url("a.sealed")];
+    let told: serde_json::Value = serde_json::from_str(&ok(&place, &store, &info).stdout).unwrap();
+    assert_eq!(told["encrypted"], true);
+    std::fs::remove_file(place.path("key")).unwrap();
     // The object is what a file would be: it opens here, and holds the database.
     std::fs::copy(store.file("day/a.packed"), place.path("got.packed")).unwrap();
     place.ok(&["unpack", "got.packed", "got.db"]);

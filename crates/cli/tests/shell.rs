@@ -613,6 +613,33 @@ fn an_object_in_a_store_opens_by_its_url() {
     );
 }
 
+/// On a web server, and in an object store.
+#[test]
+fn an_encrypted_database_elsewhere_answers() {
+    let place = databases();
+    fs::write(place.path("key"), "it's s3cret\n").unwrap();
+    fs::write(place.path("other"), "s3cret\n").unwrap();
+    place.ok(&["pack", "--encrypt", "--key-file", "key", "a.db", "a.sealed"]);
+    let server = Server::of(fs::read(place.path("a.sealed")).unwrap());
+    let url = server.url("/x");
+    assert_eq!(answer(&place, &["--key-file", "key", &url, COUNT]), "3000");
+    place.refused(
+        &["shell", &url, COUNT],
+        "is encrypted: give --key-file or --key-env",
+    );
+    place.refused(&["shell", "--key-file", "other", &url, COUNT], "wrong key");
+    let plain = Server::of(fs::read(place.path("a.packed")).unwrap());
+    let needless = ["shell", "--key-file", "key", &plain.url("/x"), COUNT];
+    place.refused(&needless, "not encrypted");
+    let mut command = place.command(&["shell", "--key-file", "key", "s3://logs/day/a", COUNT]);
+    command
+        .env("AWS_ENDPOINT_URL", server.url(""))
+        .env("AWS_ACCESS_KEY_ID", "AKID")
+        .env("AWS_SECRET_ACCESS_KEY", "s3cret");
+    let run = Run::of(command.output().unwrap());
+    assert_eq!((run.stdout.trim(), run.stderr.as_str()), ("3000", ""));
+}
+
 /// The key is in no argument, no variable of the environment and no file of the shell's.
 #[test]
 fn an_encrypted_database_answers_and_its_key_stays_secret() {

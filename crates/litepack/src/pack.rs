@@ -148,9 +148,6 @@ pub fn pack(
 ) -> Result<Sizes> {
     let mut effort = options.effort()?;
     if object::url(target.as_ref())?.is_some() {
-        if job.key().is_some() {
-            refuse!("an encrypted file cannot be read from a server yet: pack it into a file");
-        }
         // Who reads it from there would have to fetch a long dictionary first.
         // And each base of a unit is one more request.
         effort.long_max = 0;
@@ -295,7 +292,7 @@ fn fill_listening(
     let dictionaries = dictionaries
         .map_err(litepack_store::Error::from)
         .with_context(cannot)?;
-    let front = plan.front(size / unit as u64, &dictionaries);
+    let front = plan.front(store.opening(), size / unit as u64, &dictionaries);
     store.fill_in_order(front).with_context(cannot)?;
     let mut numbers = Vec::new();
     for Listed {

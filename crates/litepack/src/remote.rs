@@ -1,7 +1,9 @@
 //! The report on a database on a web server. It has no sizes of tables: that would fetch the whole file.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
+use litepack_cipher::Key;
 use litepack_sqlite::RemoteOptions;
 use serde::Serialize;
 use serde_json::Value;
@@ -28,17 +30,22 @@ impl RemoteInfo {
         &self.0[field]
     }
 
+    /// Whether it is encrypted.
+    pub fn is_encrypted(&self) -> bool {
+        self.0["encrypted"] == true
+    }
+
     /// A field of `remote`: `url`, `size`, `validator`, `requests`, `bytes`.
     pub fn traffic(&self, field: &str) -> &Value {
         &self.0["remote"][field]
     }
 }
 
-/// Reports what kind of database is at a URL, and its size.
+/// Reports what kind of database is at a URL, and its size; of an encrypted one without its key what anyone can see.
 ///
 /// # Errors
-/// If the server does not answer, or has no database there.
-pub fn remote_info(url: &str, access: &Access) -> Result<RemoteInfo> {
+/// If the server does not answer, or has no database there; if the key is wrong, or for a file that is not encrypted.
+pub fn remote_info(url: &str, access: &Access, key: Option<&Arc<Key>>) -> Result<RemoteInfo> {
     let mut options = RemoteOptions {
         root_certificates: access.ca_file.clone(),
         ..RemoteOptions::default()
@@ -47,6 +54,6 @@ pub fn remote_info(url: &str, access: &Access) -> Result<RemoteInfo> {
         let added = options.headers.add_file(file);
         added.map_err(|error| Error::Refused(error.to_string()))?;
     }
-    let report = litepack_sqlite::remote_info(url, options);
+    let report = litepack_sqlite::remote_info(url, options, key);
     report.map(RemoteInfo).map_err(Error::Refused)
 }

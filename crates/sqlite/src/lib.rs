@@ -38,6 +38,7 @@ mod sql;
 pub use beside::wal_view::state_for_log;
 #[cfg(feature = "remote")]
 pub use files::remote::{remote_config, remote_headers, remote_info, remote_options};
+pub use litepack_cipher::Key;
 #[cfg(feature = "remote")]
 pub use litepack_remote::{
     Error as RemoteError, Listed, Options as RemoteOptions, UploadOptions, expect_absent, list,

@@ -25,13 +25,14 @@ use crate::c::library::Shim;
 use crate::failure::{Failure, While, report};
 use crate::files::Database;
 use crate::files::archive::ArchiveFile;
+use crate::files::company::{SHARED, Wishes};
 use crate::files::journal::JournalFile;
-use crate::files::keyed::{KeyedFile, SHARED, Wishes};
+use crate::files::keyed::KeyedFile;
 use crate::files::log::LogFile;
 use crate::files::packed::PackedFile;
 use crate::files::place::{NotOpened, Place};
 use crate::files::refused::Refused;
-use crate::files::remote::{self, Location, RemoteFile};
+use crate::files::remote::{self, KeyedRemoteFile, Location, RemoteFile};
 use crate::files::temporary::TemporaryFile;
 use crate::files::undecided::UndecidedFile;
 use crate::host::file::HostFile;
@@ -58,6 +59,7 @@ pub(crate) enum Opened {
     /// From here on what is only read, whatever was asked for.
     Archive(Box<ArchiveFile<HostFile>>),
     Remote(Box<RemoteFile>),
+    KeyedRemote(Box<KeyedRemoteFile>),
     Refused(Refused),
 }
 
@@ -140,16 +142,21 @@ impl Opening<'_> {
             Ok(asked) => asked,
             Err(why) => return Ok(self.refuse(why)),
         };
-        asked.shares_cache = shares_cache(&parameters);
+        asked.wishes.shares_cache = shares_cache(&parameters);
+        let wishes = asked.wishes;
         let has_key_in_uri = has_key(&parameters);
         let offered = offered_key::take();
         // A file with a key is ours if it is new, whoever is asked: nothing is to be stored in plain.
         let has_key = offered.is_some() || has_key_in_uri;
         if let Some(location) = asked.remote {
-            if has_key {
-                return Ok(self.refuse(format!("{UNENCRYPTED}: it is read from a server")));
-            }
-            return self.remote(location, asked.settings);
+            let key = match key_from(&parameters, offered) {
+                Ok(key) => key,
+                Err(why) => return Ok(self.refuse(why)),
+            };
+            return match self.remote((location, asked.settings), key, wishes) {
+                Err(failure) if has_key => Ok(self.refuse_after(&failure)),
+                opened => opened,
+            };
         }
         // SQLite names a file that it cannot attach, with all of its URI.
         let (disk, granted) = match self.name.host().open(self.flags) {
@@ -163,9 +170,8 @@ impl Opening<'_> {
             granted & OPEN_READONLY == 0 && (explicit || has_key || shim.library.new_are_packed())
         };
         if kind == FileKind::Packed || (kind == FileKind::Empty && is_new_ours()) {
-            asked.key = match key_from_uri(&parameters) {
-                Ok(None) => offered,
-                Ok(Some(key)) => Some(Arc::new(key)),
+            asked.key = match key_from(&parameters, offered) {
+                Ok(key) => key,
                 Err(why) => return Ok(self.refuse(why)),
             };
             let is_empty = kind == FileKind::Empty;
@@ -226,11 +232,8 @@ impl Opening<'_> {
             erases_by_default: self.shim.api().compiled_with(c"SECURE_DELETE"),
             settings: asked.settings,
         };
-        let wishes = Wishes {
-            plain_temp: asked.plain_temp,
-            shares_cache: asked.shares_cache,
-        };
-        if asked.shares_cache && (is_encrypted || asked.key.is_some()) {
+        let wishes = asked.wishes;
+        if wishes.shares_cache && (is_encrypted || asked.key.is_some()) {
             return Ok(self.refuse(SHARED.into()));
         }
         if is_encrypted && asked.key.is_none() {
@@ -283,9 +286,17 @@ impl Opening<'_> {
     }
 
     /// Opens a file on a server. There need not be a local one of this name, and if there is, it is not looked at.
-    fn remote(&self, location: Location, settings: Vec<Setting>) -> Result<Opened, Failure> {
-        match location.open(settings) {
-            Ok(file) => Ok(Opened::Remote(Box::new(file))),
+    fn remote(
+        &self,
+        (location, settings): (Location, Vec<Setting>),
+        key: Option<Arc<Key>>,
+        wishes: Wishes,
+    ) -> Result<Opened, Failure> {
+        match location.open(settings, key.as_ref()) {
+            Ok(file) => Ok(match remote::keyed(file, wishes) {
+                Ok(file) => Opened::KeyedRemote(Box::new(file)),
+                Err(file) => Opened::Remote(Box::new(file)),
+            }),
             Err(failure) if failure.code == MISUSE => Ok(self.refuse(failure.why.into_owned())),
             Err(failure) => Err(failure),
         }
@@ -324,6 +335,17 @@ const IMMUTABLE: &str =
 /// Why a file with a key in its URI is not opened.
 const CANNOT_OPEN: &str = "the database cannot be opened";
 
+/// The key in the parameters of a URI, or else the one that is offered.
+///
+/// # Errors
+/// In words.
+fn key_from(
+    parameters: &[(String, String)],
+    offered: Option<Arc<Key>>,
+) -> Result<Option<Arc<Key>>, String> {
+    Ok(key_from_uri(parameters)?.map(Arc::new).or(offered))
+}
+
 /// Whether the parameters of a URI have a key.
 fn has_key(parameters: &[(String, String)]) -> bool {
     let names = |(key, _): &(String, String)| key == "key" || key == "hexkey";
@@ -342,8 +364,7 @@ struct Asked {
     settings: Vec<Setting>,
     remote: Option<Location>,
     key: Option<Arc<Key>>,
-    plain_temp: bool,
-    shares_cache: bool,
+    wishes: Wishes,
 }
 
 impl Asked {
@@ -362,8 +383,10 @@ impl Asked {
             settings,
             remote,
             key: None,
-            plain_temp: plain_temp_from_uri(parameters)?,
-            shares_cache: false,
+            wishes: Wishes {
+                plain_temp: plain_temp_from_uri(parameters)?,
+                shares_cache: false,
+            },
         })
     }
 }

@@ -48,7 +48,7 @@ pub use format::header::{HEAD_LEN, Header, HeaderKind, kind_of};
 pub use format::key_place::{is_encrypted, try_key, unlock};
 pub use format::layout::{FileUuid, HEADER_LEN, MAGIC, VERSION};
 pub use format::offset::FileOffset;
-pub use format::prefetch_segment::{OPENING, OPENING_DATA};
+pub use format::prefetch_segment::{OPENING, Opening};
 pub use format::record::LogNumbers;
 pub use format::unit::Unit;
 pub use inspect::check::CheckReport;

@@ -7,5 +7,6 @@ mod attached;
 mod journal;
 mod keys;
 mod place;
+mod remote;
 mod temporary;
 mod wal;

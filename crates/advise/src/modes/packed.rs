@@ -20,7 +20,7 @@ use litepack_engine::references::{Estimate, Groups};
 use litepack_io::interrupt::{self, Halt};
 use litepack_io::parallel::parallel;
 use litepack_io::random::SplitMix64;
-use litepack_store::Unit as UnitNumber;
+use litepack_store::{Opening, Unit as UnitNumber};
 
 use super::encode::{self, Unit};
 use super::gain::Gain;
@@ -310,7 +310,7 @@ pub(crate) fn predict(
     let dictionaries = dictionaries
         .map_err(out_of_memory)
         .context("cannot compress a dictionary")?;
-    let front = plan.front(number, &dictionaries);
+    let front = plan.front(Opening::of(false), number, &dictionaries);
     let lens = dictionaries.iter().sum::<u64>() as f64;
     let rest = HEAD + map + front as f64;
     packed.ordinary = Predicted::new(bytes + lens + rest, variance, 0.0);

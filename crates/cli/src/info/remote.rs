@@ -70,6 +70,7 @@ pub fn text(report: &RemoteInfo) -> String {
     let mut lines = vec![
         ("file", plain(report.traffic("url"))),
         ("kind", kind(report).to_string()),
+        ("encrypted", encrypted(report).to_string()),
         ("version", plain(report.traffic("validator"))),
         ("database", size(report.get("logical_bytes"))),
         ("on the server", size(report.traffic("size"))),
@@ -84,8 +85,18 @@ pub fn text(report: &RemoteInfo) -> String {
     lines.push(("transferred", size(report.traffic("bytes"))));
     let lines = lines
         .iter()
+        .filter(|(_, value)| !value.is_empty())
         .map(|(name, value)| format!("{name:13}  {value}\n"));
     lines.collect()
+}
+
+/// Whether it is encrypted, in words; none if it is not.
+fn encrypted(report: &RemoteInfo) -> &'static str {
+    match (report.is_encrypted(), report.get("pages").is_null()) {
+        (false, _) => "",
+        (true, false) => "yes",
+        (true, true) => "yes; more with its key",
+    }
 }
 
 /// The kind of the file, in words.

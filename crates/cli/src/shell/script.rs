@@ -38,9 +38,9 @@ impl Script {
         Ok(())
     }
 
-    /// Opens a database on a web server. The headers, which may be secret, are read by the shell: the commands can be
+    /// Opens a database on a web server; `key` is what to read for its key. The headers, which may be secret, are read by the shell: the commands can be
     /// seen in a list of processes.
-    pub fn remote(&mut self, url: &str, access: &Access) -> Result<()> {
+    pub fn remote(&mut self, url: &str, access: &Access, key: Option<&str>) -> Result<()> {
         if let Some(file) = &access.headers_file {
             let text = format!("cast(readfile({}) as text)", sql_text(&absolute(file)?));
             let origin = sql_text(origin(url).as_ref());
@@ -50,7 +50,7 @@ impl Script {
             let file = sql_text(&absolute(file)?);
             self.call(&format!("litepack_remote_config('ca_file', {file})"));
         }
-        self.open(&litepack::remote_uri(url)?, None);
+        self.open(&litepack::remote_uri(url)?, key);
         Ok(())
     }
 

@@ -25,7 +25,7 @@ use litepack_io::interrupt::{self, Halt, Interrupted};
 use litepack_io::memory::OutOfMemory;
 use litepack_io::parallel::parallel;
 use litepack_io::storage::Storage;
-use litepack_store::{Listed, OPENING_DATA, Reference, Store, Unit};
+use litepack_store::{Listed, Opening, Reference, Store, Unit};
 
 pub use effort::Effort;
 use trial::{Best, Long, Trial};
@@ -246,15 +246,15 @@ impl Plan {
     /// the dictionaries, which come behind it, or at least the one of the largest tree, are then brought by the same
     /// request, and what is left holds the nodes of the page map and, where pages have many children, the uppermost
     /// ones. Every query needs those, and of the pages right above the leaves only one, which may come with its
-    /// neighbours. `dictionaries` are [`Plan::dictionary_lens`].
-    pub fn front(&self, units: u64, dictionaries: &[u64]) -> u64 {
+    /// neighbours. `opening` is the file's, and `dictionaries` are [`Plan::dictionary_lens`].
+    pub fn front(&self, opening: Opening, units: u64, dictionaries: &[u64]) -> u64 {
         let (upper, trees) = self.owners.as_ref().map_or((0, 0), |owners| {
             (owners.upper().len(), owners.trees().len())
         });
         let len = |pages: usize| BUNDLE_MIN + pages as u64 * UPPER_LEN + units / NODE_SHARE;
         let wanted = len(upper).min(self.stored / BUNDLE_SHARE);
         let needed = len(trees + upper / CHILDREN_MIN);
-        front_beside(dictionaries, wanted, needed)
+        front_beside(opening, dictionaries, wanted, needed)
     }
 
     /// Notes that there is nothing that maintenance would do better, in a commit with a prefetch segment if that is
@@ -453,14 +453,13 @@ impl Plan {
 
 /// The room for a segment that wants so many bytes, and is of use from `needed` or three quarters of that on, beside
 /// dictionaries of so many: all of them, or the first.
-fn front_beside(dictionaries: &[u64], wanted: u64, needed: u64) -> u64 {
+fn front_beside(opening: Opening, dictionaries: &[u64], wanted: u64, needed: u64) -> u64 {
     if wanted < BUNDLE_MIN {
         return 0;
     }
     let needed = needed.min(wanted - wanted / 4);
-    let all = dictionaries.iter().sum();
-    let first = dictionaries.first().copied().unwrap_or(0);
-    let beside = [all, first].map(|len| OPENING_DATA.saturating_sub(len));
+    let first = dictionaries.get(..1).unwrap_or_default();
+    let beside = [dictionaries, first].map(|lens| opening.beside(lens));
     let enough = beside.into_iter().find(|room| *room >= needed);
     enough.map_or(wanted, |room| room.min(wanted))
 }
@@ -499,7 +498,9 @@ mod tests {
     #[test]
     fn the_front_leaves_room_for_dictionaries() {
         const KIB: u64 = 1 << 10;
-        assert_eq!(OPENING_DATA, 126 * KIB);
+        let front_beside = |dictionaries: &[u64], wanted, needed| {
+            super::front_beside(Opening::of(false), dictionaries, wanted, needed)
+        };
         // There is room for both.
         assert_eq!(front_beside(&[70 * KIB], 50 * KIB, 20 * KIB), 50 * KIB);
         // A little less than wanted, and much less.

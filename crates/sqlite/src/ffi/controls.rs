@@ -57,6 +57,11 @@ pub(crate) unsafe fn control<F: File>(
     if op == fcntl::PDB {
         // SQLite says this once, when it has opened the file, of a place that stays as long as the file is open.
         state.connection = arg.cast();
+        // SAFETY: the argument is where the connection's address is, or null if it was not SQLite that asked.
+        let connection = unsafe { arg.cast::<*const c_void>().as_ref() };
+        if let (Some(connection), Some(database)) = (connection, state.file.database()) {
+            database.joined_by(connection.addr());
+        }
     }
     if F::PASSES_ON {
         // SAFETY: the argument is the operation's.
@@ -180,12 +185,6 @@ unsafe fn control_with_host<F: File>(
         | fcntl::BEGIN_ATOMIC_WRITE
         | fcntl::COMMIT_ATOMIC_WRITE
         | fcntl::ROLLBACK_ATOMIC_WRITE => return Err(NOTFOUND.into()),
-        fcntl::PDB => {
-            // SAFETY: the argument is where the connection's address is, or null if it was not SQLite that asked.
-            if let Some(connection) = unsafe { arg.cast::<*const c_void>().as_ref() } {
-                database.joined_by(connection.addr());
-            }
-        }
         // SAFETY: the argument is a handler, good for as long as the file is open.
         fcntl::BUSYHANDLER => database.waits_by(unsafe { arg.cast::<BusyHandler>().read() }),
         _ => {}

@@ -136,6 +136,7 @@ impl Opening<'_> {
                 Opened::Temporary(file, granted) => self.finish(*file, granted),
                 Opened::Archive(file) => self.finish_read_only(*file),
                 Opened::Remote(file) => self.finish_read_only(*file),
+                Opened::KeyedRemote(file) => self.finish_read_only(*file),
                 Opened::Refused(file) => self.finish_read_only(file),
             }
         }

@@ -16,6 +16,7 @@ use litepack_cipher::Key;
 use litepack_codec::Level;
 use litepack_store::{Error, FileOffset, try_key};
 
+use super::company::{Company, SHARED, Wishes};
 use super::packed::PackedFile;
 use super::place::{NotOpened, Place};
 use super::{Around, Database, Event, FIRST_READ, File, KEY_NOT_HEARD, Methods, UNCLEAR};
@@ -25,38 +26,10 @@ use crate::failure::{Failure, While, read};
 use crate::host::file::{BusyHandler, HostFile};
 use crate::options::{Name, Setting};
 
-/// Why a database is refused whose temporary files would be in plain.
-const PLAIN_TEMP: &str = "temporary files of this connection are not encrypted, as its main database is not opened by \
-     Litepack: open that with vfs=litepack, too, or say plain_temp=1 in the URI of the encrypted one";
-/// The same where one is there already.
-const PLAIN_TEMP_NOW: &str = "this connection has a temporary database in plain: open the encrypted database before \
-     anything is stored in temporary tables, or say plain_temp=1 in its URI";
-/// The same where nothing is known of the connection.
-const UNKNOWN: &str = "the VFS above this one does not tell which connection opens an encrypted database, and what else \
-     is there: say plain_temp=1 in its URI if that VFS keeps temporary files, copies and other connections from plain";
-/// Why a second connection cannot share the cache of the first.
-pub(crate) const SHARED: &str =
-    "connections cannot share the cache of an encrypted database: open it without cache=shared";
-
-/// What the URI says.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Wishes {
-    /// Temporary files in plain are the user's wish.
-    pub(crate) plain_temp: bool,
-    /// Other connections may use what SQLite has in memory of the file.
-    pub(crate) shares_cache: bool,
-}
-
 /// An open file.
 pub(crate) struct KeyedFile {
     state: State,
-    wishes: Wishes,
-    /// How many connections have joined.
-    joined: usize,
-    /// Of those, how many while it was encrypted and another one had it: their cache is that one's.
-    strangers: usize,
-    /// What is around was looked at, and nothing there was wrong.
-    has_met: bool,
+    company: Company,
 }
 
 enum State {
@@ -96,23 +69,16 @@ impl KeyedFile {
     fn new(state: State, wishes: Wishes) -> KeyedFile {
         KeyedFile {
             state,
-            wishes,
-            joined: 0,
-            strangers: 0,
-            has_met: false,
+            company: Company::new(wishes),
         }
     }
 
     /// The database, if it may be used.
     fn opened(&mut self) -> Result<&mut PackedFile, Failure> {
         match &mut self.state {
-            State::Open(_) if self.strangers > 0 => Err(Failure::new(no_key().code, SHARED)),
             State::Open(file) => {
-                let may_be_read = self.joined > 0 || self.wishes.plain_temp;
                 let may_matter = || file.is_encrypted() || (file.may_get_key() && was_open());
-                if !may_be_read && may_matter() {
-                    return Err(Failure::new(MISUSE, UNKNOWN));
-                }
+                self.company.expect_known(may_matter)?;
                 Ok(file)
             }
             State::Locked(_) => Err(no_key()),
@@ -175,7 +141,7 @@ impl File for KeyedFile {
     fn looks_around(&self) -> bool {
         // Main's key may come later.
         let may_get_key = || matches!(&self.state, State::Open(file) if file.may_get_key());
-        self.joined > 0 && (!self.has_met || may_get_key())
+        self.company.is_to_meet() || (self.company.is_joined() && may_get_key())
     }
 
     fn meet(&mut self, around: &Around) -> Result<(), Failure> {
@@ -190,7 +156,7 @@ impl File for KeyedFile {
                     return Err(Failure::new(MISUSE, KEY_NOT_HEARD));
                 }
                 _ if around.is_unclear => return Err(Failure::new(MISUSE, UNCLEAR)),
-                Some(_) if self.joined > 1 || self.wishes.shares_cache => {
+                Some(_) if self.company.is_shared() => {
                     return Err(Failure::new(MISUSE, SHARED));
                 }
                 Some(key) => file.give_key(Arc::clone(key))?,
@@ -202,18 +168,7 @@ impl File for KeyedFile {
             State::Open(file) => file.is_encrypted(),
             State::Locked(_) | State::Closed => return Ok(()),
         };
-        if is_encrypted && !self.wishes.plain_temp {
-            let why = match (around.has_plain_temp, around.is_ours) {
-                (true, _) => Some(PLAIN_TEMP_NOW),
-                (_, false) => Some(PLAIN_TEMP),
-                _ => None,
-            };
-            if let Some(why) = why {
-                return Err(Failure::new(MISUSE, why));
-            }
-        }
-        self.has_met = true;
-        Ok(())
+        self.company.meet(around, is_encrypted)
     }
 
     fn read(&mut self, buf: &mut [u8], offset: u64) -> Result<usize, Failure> {
@@ -228,7 +183,7 @@ impl File for KeyedFile {
     fn size(&mut self) -> Result<u64, Failure> {
         match &mut self.state {
             // Nor then, where nothing changes the file.
-            State::Open(file) if self.joined == 0 => file.size(),
+            State::Open(file) if !self.company.is_joined() => file.size(),
             _ => self.opened()?.size(),
         }
     }
@@ -354,10 +309,7 @@ impl Database for KeyedFile {
     }
 
     fn joined_by(&mut self, connection: usize) {
-        self.joined += 1;
-        if self.joined > 1 && self.is_encrypted() {
-            self.strangers += 1;
-        }
+        self.company.join(self.is_encrypted());
         match &mut self.state {
             State::Open(file) => file.joined_by(connection),
             State::Locked(locked) => locked.connection = Some(connection),
@@ -382,13 +334,11 @@ impl Database for KeyedFile {
     }
 
     fn refused(&self) -> Option<&str> {
-        (self.strangers > 0).then_some(SHARED)
+        self.company.has_strangers().then_some(SHARED)
     }
 
     fn turn_away(&mut self) -> Option<(Code, String)> {
-        // It goes, and those that were there before can go on.
-        self.strangers = self.strangers.checked_sub(1)?;
-        Some((MISUSE, SHARED.into()))
+        self.company.turn_away()
     }
 
     fn is_encrypted(&self) -> bool {
@@ -406,11 +356,11 @@ impl Database for KeyedFile {
         // Another handle may have changed it: what was withdrawn must open no new file.
         let is_current = |key: &Arc<Key>| try_key(file.disk(), key).is_ok();
         file.key()
-            .filter(|key| self.strangers == 0 && is_current(key))
+            .filter(|key| !self.company.has_strangers() && is_current(key))
     }
 
     fn give_key(&mut self, key: Arc<Key>) -> Result<(), Failure> {
-        if self.joined > 1 || self.wishes.shares_cache {
+        if self.company.is_shared() {
             return Err(Failure::told(ERROR, SHARED));
         }
         match &mut self.state {
@@ -418,7 +368,7 @@ impl Database for KeyedFile {
             State::Open(file) => file.give_key(key)?,
             State::Closed => return Err(closed()),
         }
-        self.has_met = false;
+        self.company.meets_again();
         Ok(())
     }
 
@@ -427,11 +377,13 @@ impl Database for KeyedFile {
             return Err(Failure::told(ERROR, no_key().why));
         }
         let was_encrypted = self.is_encrypted();
-        if !was_encrypted && (self.joined > 1 || self.wishes.shares_cache) {
+        if !was_encrypted && self.company.is_shared() {
             return Err(Failure::told(ERROR, SHARED));
         }
         self.opened()?.change_key(key)?;
-        self.has_met &= was_encrypted;
+        if !was_encrypted {
+            self.company.meets_again();
+        }
         Ok(())
     }
 }

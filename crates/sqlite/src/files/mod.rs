@@ -5,8 +5,10 @@
 //! VFS opens it in SQLite's memory, and from then on we are not in the way.
 
 pub(crate) mod archive;
+pub(crate) mod company;
 pub(crate) mod journal;
 pub(crate) mod keyed;
+pub(crate) mod keyed_reader;
 pub(crate) mod log;
 pub(crate) mod packed;
 pub(crate) mod place;

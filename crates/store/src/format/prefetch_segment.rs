@@ -9,7 +9,7 @@ use litepack_cipher::Nonce;
 use litepack_io::bytes::{Reader, put_varint};
 
 use crate::format::guard::SEALED_OTHER;
-use crate::format::layout::{DATA_START, is_plausible};
+use crate::format::layout::{DATA_START, SEALED_START, is_plausible};
 use crate::format::leaf::{Entry, storage_of, tag_of};
 use crate::format::nonces::sum_of;
 use crate::format::offset::FileOffset;
@@ -17,14 +17,44 @@ use crate::format::unit::Unit;
 
 /// A remote reader's first request brings so many bytes of the file. Extents within them need no copy in the segment.
 pub const OPENING: u64 = 128 << 10;
-/// So many of them are behind the head.
-pub const OPENING_DATA: u64 = OPENING - DATA_START.0;
 /// Most bytes of a segment.
 pub(crate) const SEGMENT_LEN_MAX: u64 = 1 << 20;
 /// More than any extent takes in the segment's list of contents, and more than its two counts.
 const LISTED_LEN: u64 = 32;
 /// The same in an encrypted file.
 const LISTED_LEN_SEALED: u64 = LISTED_LEN + 20;
+
+/// What a remote reader's first request brings of a file besides its head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Opening {
+    /// So many bytes behind the head.
+    pub(crate) data: u64,
+    /// An extent other than a unit takes so many more than its content.
+    sealed: u64,
+}
+
+impl Opening {
+    /// Of a file that is encrypted, or of one that is not.
+    pub const fn of(is_encrypted: bool) -> Opening {
+        match is_encrypted {
+            false => Opening {
+                data: OPENING - DATA_START.0,
+                sealed: 0,
+            },
+            true => Opening {
+                data: OPENING - SEALED_START.0,
+                sealed: SEALED_OTHER as u64,
+            },
+        }
+    }
+
+    /// What is left beside extents of so many bytes of content each.
+    pub fn beside(&self, lens: &[u64]) -> u64 {
+        let all = lens.iter().map(|len| len.saturating_add(self.sealed));
+        let all = all.fold(0, u64::saturating_add);
+        self.data.saturating_sub(all)
+    }
+}
 
 /// A segment as a reader keeps it.
 #[derive(Debug, Default)]

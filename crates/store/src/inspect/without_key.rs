@@ -21,6 +21,8 @@ pub struct WithoutKey {
     pub costs: Option<Costs>,
     /// The newest commit.
     pub seq: u64,
+    /// Bytes of a unit: of a page, or of several small ones.
+    pub unit_size: u32,
     /// Length of the database.
     pub logical_bytes: u64,
     /// Length of the file.
@@ -63,6 +65,7 @@ pub fn without_key(disk: &impl ReadAt) -> Result<WithoutKey> {
         cipher,
         costs,
         seq: record.seq.0,
+        unit_size: record.unit_size,
         logical_bytes: record.size,
         file_bytes: disk.len()?,
         stored_bytes: record.stored_bytes,

@@ -14,7 +14,7 @@ use crate::format::guard::Kind;
 use crate::format::layout::Pointer;
 use crate::format::node::TreeKind;
 use crate::format::offset::FileOffset;
-use crate::format::prefetch_segment::{OPENING, OPENING_DATA, SEGMENT_LEN_MAX, SegmentBuilder};
+use crate::format::prefetch_segment::{OPENING, Opening, SEGMENT_LEN_MAX, SegmentBuilder};
 use crate::format::unit::Unit;
 use crate::transaction::changes::Transaction;
 use crate::transaction::store::Store;
@@ -32,6 +32,11 @@ pub(super) struct SegmentWanted {
 }
 
 impl<D: Storage> Store<D> {
+    /// What a remote reader's first request brings of this file.
+    pub fn opening(&self) -> Opening {
+        Opening::of(self.keys().is_some() || (self.is_new() && self.key().is_some()))
+    }
+
     /// The running transaction is going to write all of an empty file, in order: keeps room for a prefetch segment at
     /// the beginning, and writes each leaf of the map behind its units.
     ///
@@ -39,8 +44,8 @@ impl<D: Storage> Store<D> {
     /// The transaction is rolled back.
     pub fn fill_in_order(&mut self, front: u64) -> Result<()> {
         self.step(|transaction| {
+            let front = front.min(transaction.opening().data);
             let changes = &mut transaction.changes;
-            let front = front.min(OPENING_DATA);
             changes.in_order.get_or_insert(0);
             if front > 0 && changes.segment.front.is_none() {
                 changes.segment.front = Some((changes.space.alloc(front)?, front));
@@ -64,6 +69,10 @@ impl<D: Storage> Store<D> {
 }
 
 impl<D: Storage> Transaction<'_, D> {
+    fn opening(&self) -> Opening {
+        Opening::of(self.medium().guard.is_encrypted())
+    }
+
     /// Drops the segment of the commit before, and writes the one that was asked for.
     pub(super) fn write_segment(&mut self, catalog: Pointer) -> Result<Pointer> {
         let former = self.changes.last.record.segment;
@@ -86,7 +95,7 @@ impl<D: Storage> Transaction<'_, D> {
         let opened: u64 = opened.map(|place| u64::from(place.len)).sum();
         let front = wanted
             .front
-            .filter(|(_, len)| len + opened >= OPENING_DATA || room <= 2 * len);
+            .filter(|(_, len)| len + opened >= self.opening().data || room <= 2 * len);
         let room = front.map_or(room, |(_, len)| room.min(len));
         let mut segment = self.contents(room, catalog, &units)?.encode();
         self.sealer()?.other(Kind::Segment, &mut segment, 0)?;
@@ -305,7 +314,9 @@ mod tests {
             bytes.copy_from_slice(&(noise.next_u64() as u32).to_le_bytes());
         });
         let dictionary = litepack_codec::Dictionary::shared(bytes);
-        let front = OPENING_DATA - dictionary.pack().unwrap().len() as u64;
+        let front = store
+            .opening()
+            .beside(&[dictionary.pack().unwrap().len() as u64]);
         store.fill_in_order(front).unwrap();
         store.add_dictionary(&dictionary, Vec::new()).unwrap();
         let units = 40 * 128;

@@ -1,8 +1,13 @@
 //! Litepack without the feature `remote`: a URI with `url` is refused, and the functions that configure access to
 //! servers are missing.
 
+use std::sync::Arc;
+
+use litepack_cipher::Key;
+
 use crate::failure::Failure;
-pub(crate) use crate::files::refused::Refused as RemoteFile;
+use crate::files::company::Wishes;
+pub(crate) use crate::files::refused::{Refused as RemoteFile, Refused as KeyedRemoteFile};
 use crate::options::Setting;
 
 const URL: &str = "url";
@@ -12,9 +17,14 @@ pub(crate) enum Location {}
 
 impl Location {
     /// Never called.
-    pub(crate) fn open(self, _: Vec<Setting>) -> Result<RemoteFile, Failure> {
+    pub(crate) fn open(self, _: Vec<Setting>, _: Option<&Arc<Key>>) -> Result<RemoteFile, Failure> {
         match self {}
     }
+}
+
+/// Never called.
+pub(crate) fn keyed(file: RemoteFile, _: Wishes) -> Result<KeyedRemoteFile, RemoteFile> {
+    Err(file)
 }
 
 /// The parameters that are known.

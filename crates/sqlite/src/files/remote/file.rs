@@ -5,18 +5,21 @@ use std::io;
 use std::sync::Arc;
 
 use litepack_btree::PageNumber;
+use litepack_cipher::Key as UserKey;
 use litepack_engine::report::{check_text, info_json};
 use litepack_engine::{FileKind, expect_database_len, page_size};
 use litepack_io::cache::{Cache, FileId};
 use litepack_io::storage::ReadAt;
 use litepack_remote::{Error, Options, Remote};
-use litepack_store::{HEAD_LEN, Snapshot};
+use litepack_store::{Error as StoreError, HEAD_LEN, Snapshot, without_key};
 use serde_json::{Value, json};
 
 use crate::beside::open_files::{self, Key};
 use crate::c::codes::{CANTOPEN, CORRUPT, ERROR, IOERR_READ, MISUSE, NOTADB};
 use crate::failure::{Failure, While, code_of};
 use crate::files::archive::ArchiveFile;
+use crate::files::company::Wishes;
+use crate::files::keyed_reader::{KeyedReader, Lockable, PageSize};
 use crate::files::split::split_file;
 use crate::files::{Database, File};
 use crate::options::{Name, Setting};
@@ -47,14 +50,20 @@ impl ReadAt for RemoteBytes {
 pub(crate) struct RemoteFile {
     remote: Arc<Remote>,
     content: RemoteContent,
+    /// What opens it, if it is encrypted and has been opened.
+    key: Option<Arc<UserKey>>,
     /// Whether what was kept of the file was forgotten, because something was wrong in it.
     is_fetched_again: bool,
+    /// For what is still locked.
+    settings: Vec<Setting>,
 }
 
 #[derive(Debug)]
 enum RemoteContent {
     Plain,
     Packed(Box<RemotePackedFile>),
+    /// An encrypted one without its key.
+    Locked,
     Archive(Box<ArchiveFile<RemoteBytes>>),
 }
 
@@ -66,10 +75,14 @@ struct RemotePackedFile {
 }
 
 impl RemotePackedFile {
-    fn open(remote: &Arc<Remote>) -> litepack_store::Result<RemotePackedFile> {
+    fn open(
+        remote: &Arc<Remote>,
+        key: Option<&Arc<UserKey>>,
+    ) -> litepack_store::Result<RemotePackedFile> {
         let file = open_files::name(Key::RemotePacked(remote.identity()));
         let options = litepack_store::Options {
             file: *file,
+            key: key.cloned(),
             ..litepack_store::Options::default()
         };
         let mut snapshot = Snapshot::open(RemoteBytes(Arc::clone(remote)), &options)?;
@@ -83,38 +96,64 @@ impl RemotePackedFile {
 }
 
 impl RemoteFile {
-    /// Opens the database at a URL.
-    pub(crate) fn open(url: &str, options: Options) -> Result<RemoteFile, Failure> {
+    /// Opens the database at a URL. An encrypted one without a key is locked.
+    pub(crate) fn open(
+        url: &str,
+        options: Options,
+        key: Option<&Arc<UserKey>>,
+    ) -> Result<RemoteFile, Failure> {
         let remote = Remote::open(url, options).map_err(|error| {
             let is_wrong = matches!(error, Error::Settings(_));
             Failure::new(if is_wrong { MISUSE } else { CANTOPEN }, error.to_string())
         })?;
         let remote = Arc::new(remote);
-        let (content, is_fetched_again) = match RemoteContent::of(&remote) {
-            Err(failure) if matches!(failure.code, CORRUPT | NOTADB) => {
-                remote.forget();
-                (RemoteContent::of(&remote)?, true)
-            }
-            content => (content?, false),
-        };
+        let mut is_fetched_again = false;
+        let content = RemoteContent::new(&remote, key, &mut is_fetched_again)?;
         Ok(RemoteFile {
             remote,
             content,
+            key: key.cloned(),
             is_fetched_again,
+            settings: Vec::new(),
         })
     }
 }
 
 impl RemoteContent {
-    fn of(remote: &Arc<Remote>) -> Result<RemoteContent, Failure> {
+    /// What the file is, looked at once more if something is wrong in what came, unless that `is_fetched_again`.
+    fn new(
+        remote: &Arc<Remote>,
+        key: Option<&Arc<UserKey>>,
+        is_fetched_again: &mut bool,
+    ) -> Result<RemoteContent, Failure> {
+        let content = match RemoteContent::of(remote, key) {
+            Err(failure) if matches!(failure.code, CORRUPT | NOTADB) && !*is_fetched_again => {
+                *is_fetched_again = true;
+                remote.forget();
+                RemoteContent::of(remote, key)?
+            }
+            content => content?,
+        };
+        match content {
+            RemoteContent::Locked if key.is_some() => Err(of_store(StoreError::WrongKey)),
+            content => Ok(content),
+        }
+    }
+
+    fn of(remote: &Arc<Remote>, key: Option<&Arc<UserKey>>) -> Result<RemoteContent, Failure> {
         let mut head = [0; HEAD_LEN];
         let n = remote.read_at(&mut head, 0).map_err(unread)?;
         let head = &head[..n];
         match FileKind::of(head, remote.len()) {
-            FileKind::Packed => {
-                let packed = RemotePackedFile::open(remote).map_err(of_store)?;
-                Ok(RemoteContent::Packed(Box::new(packed)))
-            }
+            FileKind::Packed => match RemotePackedFile::open(remote, key) {
+                Ok(packed) => Ok(RemoteContent::Packed(Box::new(packed))),
+                Err(StoreError::NoKey | StoreError::WrongKey) => Ok(RemoteContent::Locked),
+                Err(error) => Err(of_store(error)),
+            },
+            FileKind::Zstd | FileKind::Plain if key.is_some() => Err(Failure::new(
+                NOTADB,
+                "there is a key, and the file is not encrypted",
+            )),
             FileKind::Zstd => {
                 let which = || Some(Key::RemoteArchive(remote.identity()));
                 let archive = ArchiveFile::open(RemoteBytes(Arc::clone(remote)), which)?;
@@ -137,6 +176,7 @@ impl RemoteContent {
             RemoteContent::Plain => remote.read_at(buf, offset).map_err(unread),
             RemoteContent::Packed(file) => file.snapshot.read(offset, buf).map_err(of_store),
             RemoteContent::Archive(archive) => archive.read(buf, offset),
+            RemoteContent::Locked => Err(of_store(StoreError::NoKey)),
         }
     }
 }
@@ -151,11 +191,49 @@ impl File for RemoteFile {
             RemoteContent::Plain => Ok(remote.len()),
             RemoteContent::Packed(file) => Ok(file.snapshot.size()),
             RemoteContent::Archive(archive) => archive.size(),
+            RemoteContent::Locked => Err(of_store(StoreError::NoKey)),
         })
     }
 
     fn database(&mut self) -> Option<&mut dyn Database> {
         Some(self)
+    }
+}
+
+/// The file as connections have it if it is encrypted.
+pub(crate) type KeyedRemoteFile = KeyedReader<RemoteFile>;
+
+/// Makes an encrypted file what connections have.
+pub(crate) fn keyed(file: RemoteFile, wishes: Wishes) -> Result<KeyedRemoteFile, RemoteFile> {
+    let is_open = match &file.content {
+        RemoteContent::Locked => false,
+        RemoteContent::Packed(packed) if packed.snapshot.keys().is_some() => true,
+        _ => return Err(file),
+    };
+    let key = file.key.clone().filter(|_| is_open);
+    Ok(KeyedReader::new(file, wishes, key))
+}
+
+impl Lockable for RemoteFile {
+    fn is_locked(&self) -> bool {
+        matches!(self.content, RemoteContent::Locked)
+    }
+
+    fn other_page_size(&self) -> PageSize {
+        let bytes = RemoteBytes(Arc::clone(&self.remote));
+        let unit_size = without_key(&bytes).map_or(0, |known| known.unit_size);
+        PageSize::other_than(unit_size)
+    }
+
+    fn unlock(&mut self, key: &Arc<UserKey>) -> Result<(), Failure> {
+        let (remote, again) = (&self.remote, &mut self.is_fetched_again);
+        self.content = RemoteContent::new(remote, Some(key), again)?;
+        self.key = Some(Arc::clone(key));
+        for setting in std::mem::take(&mut self.settings) {
+            self.apply(setting)
+                .map_err(|why| Failure::new(MISUSE, why))?;
+        }
+        Ok(())
     }
 }
 
@@ -166,6 +244,7 @@ impl Database for RemoteFile {
             (RemoteContent::Packed(file), Name::Threads) => Ok(file.snapshot.threads().to_string()),
             (RemoteContent::Archive(archive), name) => archive.setting(name),
             (RemoteContent::Plain, Name::Threads) => Err(THREADS.into()),
+            (RemoteContent::Locked, Name::Threads) => Err(StoreError::NoKey.to_string()),
             (_, Name::CacheMb) => Ok((Cache::shared().limit() >> 20).to_string()),
         }
     }
@@ -182,6 +261,10 @@ impl Database for RemoteFile {
             }
             (RemoteContent::Archive(archive), setting) => archive.apply(setting),
             (RemoteContent::Plain, Setting::Threads(_)) => Err(THREADS.into()),
+            (RemoteContent::Locked, setting @ Setting::Threads(_)) => {
+                self.settings.push(setting);
+                Ok(())
+            }
             (_, Setting::CacheMb(_)) => Ok(()),
         }
     }
@@ -201,6 +284,7 @@ impl Database for RemoteFile {
                 Ok(check_text(&report))
             }
             RemoteContent::Archive(archive) => archive.check(),
+            RemoteContent::Locked => Err(of_store(StoreError::NoKey)),
         }
     }
 
@@ -225,7 +309,8 @@ impl RemoteFile {
                 self.is_fetched_again = true;
                 self.remote.forget();
                 // The table of an archive may be wrong, too.
-                self.content = RemoteContent::of(&self.remote).map_err(|_| failure)?;
+                let content = RemoteContent::of(&self.remote, self.key.as_ref());
+                self.content = content.map_err(|_| failure)?;
                 ask(&mut self.content, &self.remote)
             }
             done => done,
@@ -242,7 +327,7 @@ impl RemoteFile {
             "validator": self.remote.validator(),
             "kind": match self.content {
                 RemoteContent::Plain => "plain",
-                RemoteContent::Packed(_) => "packed",
+                RemoteContent::Packed(_) | RemoteContent::Locked => "packed",
                 RemoteContent::Archive(_) => "archive",
             },
             "requests": traffic.requests,
@@ -270,18 +355,35 @@ impl RemoteFile {
             }
             RemoteContent::Packed(file) => info_json(&file.snapshot.info().map_err(of_store)?),
             RemoteContent::Archive(archive) => archive.report()?,
+            RemoteContent::Locked => {
+                let bytes = RemoteBytes(Arc::clone(&self.remote));
+                let known = without_key(&bytes).map_err(of_store)?;
+                json!({
+                    "format": "packed",
+                    "logical_bytes": known.logical_bytes,
+                    "file_bytes": known.file_bytes,
+                })
+            }
         };
+        if self.key.is_some() || self.is_locked() {
+            report["encrypted"] = true.into();
+        }
         report["remote"] = self.traffic();
         Ok(report)
     }
 }
 
-/// The report on a database on a server as a JSON object, with what making it took as `remote`.
+/// The report on a database on a server as a JSON object, with what making it took as `remote`. On an encrypted one
+/// without its key it says what anyone can see.
 ///
 /// # Errors
 /// In words.
-pub fn remote_info(url: &str, options: Options) -> Result<Value, String> {
-    let report = RemoteFile::open(url, options).and_then(|mut file| file.report());
+pub fn remote_info(
+    url: &str,
+    options: Options,
+    key: Option<&Arc<UserKey>>,
+) -> Result<Value, String> {
+    let report = RemoteFile::open(url, options, key).and_then(|mut file| file.report());
     report.map_err(|failure| failure.why.into_owned())
 }
 
@@ -294,6 +396,6 @@ fn unread(error: Error) -> Failure {
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "for map_err")]
-fn of_store(error: litepack_store::Error) -> Failure {
+fn of_store(error: StoreError) -> Failure {
     Failure::new(code_of(&error, While::Reading), error.to_string())
 }

@@ -15,12 +15,12 @@ mod file;
 mod parameters;
 
 #[cfg(not(feature = "remote"))]
-pub(crate) use absent::{Location, RemoteFile, from_uri, names};
+pub(crate) use absent::{KeyedRemoteFile, Location, RemoteFile, from_uri, keyed, names};
 #[cfg(feature = "remote")]
 pub use config::{remote_config, remote_headers, remote_options};
 #[cfg(feature = "remote")]
-pub(crate) use file::RemoteFile;
-#[cfg(feature = "remote")]
 pub use file::remote_info;
+#[cfg(feature = "remote")]
+pub(crate) use file::{KeyedRemoteFile, RemoteFile, keyed};
 #[cfg(feature = "remote")]
 pub(crate) use parameters::{Location, from_uri, names};

@@ -1,8 +1,10 @@
 //! URI parameters of a database on a web server: `url`, and its companions. None of them names a local file: a URI may
 //! come from anyone who can write an ATTACH. Settings that name one are in `config.rs`.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use litepack_cipher::Key;
 use litepack_remote::Options;
 
 use super::config;
@@ -56,9 +58,13 @@ pub(crate) struct Location {
 }
 
 impl Location {
-    /// Opens the file with these settings.
-    pub(crate) fn open(self, settings: Vec<Setting>) -> Result<RemoteFile, Failure> {
-        let mut file = RemoteFile::open(&self.url, self.options)?;
+    /// Opens the file with these settings, and with its key if there is one.
+    pub(crate) fn open(
+        self,
+        settings: Vec<Setting>,
+        key: Option<&Arc<Key>>,
+    ) -> Result<RemoteFile, Failure> {
+        let mut file = RemoteFile::open(&self.url, self.options, key)?;
         let mut settings = settings.into_iter();
         let applied = settings.try_for_each(|setting| file.apply(setting));
         applied.map_err(|why| Failure::new(MISUSE, why))?;
