@@ -15,6 +15,21 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use litepack_sqlite::ffi::{self, EntryPoint, sqlite3};
+/// The key of an encrypted database, and how one is opened with it: whatever crate opens databases, those that it opens
+/// in `work`, on this thread, have the key, and new ones are encrypted. It also says whether there were any.
+///
+/// ```
+/// # litepack_rusqlite::register().unwrap();
+/// # let place = tempfile::tempdir().unwrap();
+/// # let uri = format!("file:{}?vfs=litepack", place.path().join("app.db").display());
+/// use std::sync::Arc;
+///
+/// let key = Arc::new(litepack_rusqlite::Key::passphrase(b"correct horse").unwrap());
+/// let (opened, is_encrypted) = litepack_rusqlite::with_key(key, || rusqlite::Connection::open(uri));
+/// assert!(is_encrypted);
+/// opened.unwrap().execute_batch("create table t(x)").unwrap();
+/// ```
+pub use litepack_sqlite::{Key, with_key};
 /// The settings that the SQL functions of these names make for the process. Those functions work on few connections
 /// alone.
 #[cfg(feature = "remote")]

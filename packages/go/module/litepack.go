@@ -14,10 +14,12 @@
 package litepack
 
 import (
+	"context"
 	"database/sql"
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"io"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -41,6 +43,75 @@ func init() {
 //	sql.Register("mine", &litepack.Driver{SQLiteDriver: sqlite3.SQLiteDriver{ConnectHook: hook}})
 type Driver struct {
 	sqlite3.SQLiteDriver
+}
+
+// Connector opens an encrypted database, or makes a new one that is encrypted:
+//
+//	db := sql.OpenDB(&litepack.Connector{Name: "app.db", Key: key})
+//
+// A wrong key, or one for a database that is not encrypted, is an error of the first use. No error has the key.
+type Connector struct {
+	// Name is a data source name, as for sql.Open.
+	Name string
+	// Key is a passphrase; or a raw key as "raw:" and 64 hexadecimal digits.
+	Key string
+	// With is the driver; nil for the one that is registered as "litepack".
+	With *Driver
+}
+
+// Connect opens a connection.
+func (c *Connector) Connect(context.Context) (driver.Conn, error) {
+	name, err := withKey(c.Name, c.Key)
+	if err != nil {
+		return nil, err
+	}
+	connection, err := c.Driver().Open(name)
+	if err != nil {
+		return nil, err
+	}
+	// A database that Litepack did not open, as one in memory, knows no keys.
+	encrypted, err := isEncrypted(connection)
+	if err == nil && !encrypted {
+		err = errors.New("litepack: there is a key, and the database is not encrypted")
+	}
+	if err != nil {
+		return nil, errors.Join(err, connection.Close())
+	}
+	return connection, nil
+}
+
+// Driver returns the driver that it opens connections by.
+func (c *Connector) Driver() driver.Driver {
+	if c.With != nil {
+		return c.With
+	}
+	return &Driver{}
+}
+
+// String has no key, nor has GoString: for those who print it.
+func (c *Connector) String() string {
+	return "litepack.Connector"
+}
+
+// GoString has no key.
+func (c *Connector) GoString() string {
+	return c.String()
+}
+
+func isEncrypted(connection driver.Conn) (bool, error) {
+	rows, err := connection.(driver.QueryerContext).QueryContext(context.Background(), "pragma cipher", nil)
+	if err != nil {
+		return false, err
+	}
+	defer rows.Close()
+	switch err := rows.Next(make([]driver.Value, len(rows.Columns()))); err {
+	case nil:
+		return true, nil
+	case io.EOF:
+		return false, nil
+	default:
+		return false, err
+	}
 }
 
 // Open opens a database by go-sqlite3 with vfs=litepack, unless the name says another VFS.
@@ -123,6 +194,30 @@ func loadFrom(file string) error {
 	settings.Store(loader)
 	return nil
 }
+
+// withKey is a data source name with the key in it, which SQLite reads where the name is a URI.
+func withKey(name, key string) (string, error) {
+	if key == "" {
+		return "", errors.New("litepack: there is no key")
+	}
+	path, query, _ := strings.Cut(name, "?")
+	if !strings.HasPrefix(path, "file:") {
+		path = "file:" + escaped.Replace(path)
+	}
+	values, err := url.ParseQuery(query)
+	if err != nil || (values.Has("vfs") && values.Get("vfs") != VFS) || values.Has("key") || values.Has("hexkey") {
+		return "", errors.New("litepack: a name with a key has parameters that can be parsed, no other key, and no other VFS")
+	}
+	if query != "" {
+		query += "&"
+	}
+	// SQLite takes a plus sign for what it is.
+	value := strings.ReplaceAll(url.QueryEscape(key), "+", "%20")
+	return path + "?" + query + "key=" + value, nil
+}
+
+// escaped makes the path of a URI of the name of a file.
+var escaped = strings.NewReplacer("%", "%25", "?", "%3f", "#", "%23")
 
 // withVFS adds vfs=litepack to a data source name, which go-sqlite3 and SQLite understand in any name that has
 // parameters.

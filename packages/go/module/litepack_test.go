@@ -236,3 +236,54 @@ func TestTheProgramConfiguresAndSQLDoesNot(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+func TestADatabaseWithAKeyIsEncrypted(t *testing.T) {
+	for number, key := range []string{"correct 'horse' +&%=#?", "raw:" + strings.Repeat("0f", 32)} {
+		file := filepath.Join(t.TempDir(), fmt.Sprintf("a%%?#%d.db", number))
+		name := file
+		if number > 0 {
+			name = "file:" + escaped.Replace(file) + "?_journal_mode=WAL"
+		} else {
+			name = strings.ReplaceAll(file, "?", "")
+			file = name
+		}
+		for round := 0; round < 2; round++ {
+			db := sql.OpenDB(&Connector{Name: name, Key: key})
+			if round == 0 {
+				exec(t, db, fill)
+			}
+			if count := query(t, db, "select count(*) from t"); count != "5000" {
+				t.Errorf("%s rows", count)
+			}
+			db.Close()
+		}
+		content, err := os.ReadFile(file)
+		if err != nil || !bytes.HasPrefix(content, []byte("Litepack")) || bytes.Contains(content, []byte("CREATE TABLE")) {
+			t.Error("it is not encrypted", err)
+		}
+		err = sql.OpenDB(&Connector{Name: name, Key: "s3cret"}).Ping()
+		if err == nil || !strings.Contains(err.Error(), "wrong key") || strings.Contains(err.Error(), "s3cret") {
+			t.Errorf("a wrong key: %v", err)
+		}
+	}
+}
+
+func TestAKeyForWhatIsNotEncryptedIsAnError(t *testing.T) {
+	folder := t.TempDir()
+	plain, packed := filepath.Join(folder, "plain.db"), filepath.Join(folder, "packed.db")
+	exec(t, open(t, "sqlite3", plain), "create table t(x)")
+	exec(t, open(t, "litepack", packed), "create table t(x)")
+	for _, name := range []string{plain, packed, ":memory:", plain + "?vfs=unix", packed + "?key=a", packed + "?%zz"} {
+		connector := &Connector{Name: name, Key: "s3cret"}
+		err := sql.OpenDB(connector).Ping()
+		if err == nil || strings.Contains(err.Error(), "s3cret") {
+			t.Errorf("%s: %v", name, err)
+		}
+		if text := fmt.Sprintf("%v %+v %#v", connector, connector, connector); strings.Contains(text, "s3cret") {
+			t.Error(text)
+		}
+	}
+	if err := sql.OpenDB(&Connector{Name: packed}).Ping(); err == nil {
+		t.Error("no key at all")
+	}
+}

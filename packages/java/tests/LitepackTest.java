@@ -107,6 +107,40 @@ class LitepackTest {
     }
 
     @Test
+    void aDatabaseWithAKeyIsEncrypted() throws Exception {
+        for (String key : List.of("correct 'horse'", "raw:" + "0f".repeat(32))) {
+            Path file = folder.resolve(key.length() + ".db");
+            try (Connection db = Litepack.connect(uri(file), key)) {
+                run(db, "create table t(x)", "insert into t values ('canary sings')");
+            }
+            try (Connection db = Litepack.connect(uri(file), key)) {
+                assertEquals("canary sings", one(db, "select x from t"));
+            }
+            String content = Files.readString(file, StandardCharsets.ISO_8859_1);
+            assertTrue(content.startsWith("Litepack") && !content.contains("canary"));
+            HikariConfig config = new HikariConfig();
+            config.setJdbcUrl(uri(file));
+            config.setPassword(key);
+            try (HikariDataSource pool = new HikariDataSource(config);
+                    Connection db = pool.getConnection()) {
+                assertEquals("canary sings", one(db, "select x from t"));
+            }
+            SQLException wrong = assertThrows(SQLException.class, () -> Litepack.connect(uri(file), "s3cret"));
+            assertTrue(wrong.getMessage().contains("wrong key"), wrong.getMessage());
+            assertFalse(wrong.getMessage().contains("s3cret"), wrong.getMessage());
+        }
+        Path plain = folder.resolve("plain.db");
+        try (Connection db = DriverManager.getConnection("jdbc:sqlite:" + plain)) {
+            run(db, "create table t(x)");
+        }
+        for (String url : List.of(uri(plain), "jdbc:sqlite:" + plain, uri(copied()), "jdbc:sqlite::memory:")) {
+            SQLException needless = assertThrows(SQLException.class, () -> Litepack.connect(url, "s3cret"));
+            assertTrue(needless.getMessage().contains("not encrypted"), needless.getMessage());
+            assertFalse(needless.getMessage().contains("s3cret"), needless.getMessage());
+        }
+    }
+
+    @Test
     void readWriteReopen() throws Exception {
         Path file = copied();
         for (String mode : new String[] {"", "&journal_mode=WAL", "&journal_mode=DELETE"}) {

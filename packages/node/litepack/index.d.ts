@@ -51,6 +51,13 @@ export function register(
 export function load(db: CallbackConnection, which?: Which): Promise<void>;
 export function load(db: Connection, which?: Which): void;
 
+/**
+ * Gives a connection that was just opened the key of its database: a passphrase, or 32 bytes. A database that does not
+ * exist yet is encrypted with it. A wrong key, or one for a database that is not encrypted, is an error.
+ */
+export function giveKey(db: CallbackConnection, key: string | Uint8Array): Promise<void>;
+export function giveKey(db: Connection, key: string | Uint8Array): void;
+
 /** The extension, for whatever loads it by itself. */
 export function getLoadablePath(which?: Which): string;
 

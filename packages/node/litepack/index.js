@@ -67,6 +67,41 @@ async function registerWithCallbacks(Database, sql) {
   }
 }
 
+function giveKey(db, key) {
+  const sql = pragmaOf(key);
+  if (isCallbackDriver(db)) {
+    return new Promise((resolve, reject) =>
+      db.get(sql, (error, row) => (error ? reject(error) : row ? resolve() : reject(unencrypted()))),
+    );
+  }
+  if (typeof db?.prepare !== "function") throw new TypeError("litepack: giveKey() takes a connection");
+  const statement = db.prepare(sql);
+  let row;
+  try {
+    row = statement.get();
+  } finally {
+    statement.finalize?.();
+  }
+  // A database that is none of Litepack's knows no such pragma, and has no answer.
+  if (!row) throw unencrypted();
+}
+
+/** The statement, which is shown to nobody. */
+function pragmaOf(key) {
+  if (key instanceof Uint8Array) {
+    if (key.length !== 32) throw new TypeError("litepack: a key of bytes has 32 of them; a passphrase is a string");
+    return `pragma key = "x'${Buffer.from(key).toString("hex")}'"`;
+  }
+  if (typeof key !== "string" || key === "") throw new TypeError("litepack: a key is a string, or 32 bytes");
+  if (key.includes("\0")) throw new TypeError("litepack: a key has no null character");
+  return `pragma key = '${key.replaceAll("'", "''")}'`;
+}
+
+function unencrypted() {
+  const message = "litepack: there is a key, and the database is not encrypted";
+  return Object.assign(new Error(message), { code: "ERR_LITEPACK_NOT_ENCRYPTED" });
+}
+
 /** SQL that says what they become; or that only asks. */
 function forNewDatabases(wanted) {
   if (wanted === undefined) return "select litepack_new_databases()";
@@ -88,4 +123,4 @@ function called(start) {
   return new Promise((resolve, reject) => start((error) => (error ? reject(error) : resolve())));
 }
 
-module.exports = { getLoadablePath, getCommandPath, load, register };
+module.exports = { getLoadablePath, getCommandPath, giveKey, load, register };

@@ -1,1 +1,1 @@
-export { getLoadablePath, getCommandPath, load, register } from "./index.js";
+export { getLoadablePath, getCommandPath, giveKey, load, register } from "./index.js";

@@ -5,7 +5,7 @@
 import assert from "node:assert/strict";
 import { appendFileSync, copyFileSync, readFileSync } from "node:fs";
 import { createRequire } from "node:module";
-import { load, register } from "litepack";
+import { giveKey, load, register } from "litepack";
 
 const require = createRequire(import.meta.url);
 const [driver, plain, packed] = process.argv.slice(2);
@@ -188,6 +188,48 @@ assert(isPlain("work-plain.db") && isPlain("new.db"));
 await register(host.Database, { newDatabases: "packed" });
 await withDatabase("new-packed.db", (db) => db.run("create table t(x)"));
 assert(!isPlain("new-packed.db"));
+
+// An encrypted one. libsql has keys of its own.
+if (!driver.includes("libsql")) {
+  const connect = (file) =>
+    driver === "sqlite3"
+      ? new Promise((resolve, reject) => {
+          const db = new host.Database(file, (error) => (error ? reject(error) : resolve(db)));
+        })
+      : new host.Database(file);
+  const close = (db) => new Promise((resolve) => (driver === "sqlite3" ? db.close(resolve) : resolve(db.close())));
+  for (const key of ["correct 'horse'", new Uint8Array(32).fill(7)]) {
+    const file = `new-key-${key.length}.db`;
+    for (const sql of ["create table canary(x)", "insert into canary values (1)"]) {
+      const db = await connect(file);
+      await giveKey(db, key);
+      await new Promise((resolve, reject) =>
+        driver === "sqlite3" ? db.exec(sql, (error) => (error ? reject(error) : resolve())) : resolve(db.exec(sql)),
+      );
+      await close(db);
+    }
+    assert(readFileSync(file).subarray(0, 8).equals(Buffer.from("Litepack")));
+    assert(!readFileSync(file).includes("canary"));
+    for (const [name, words] of [
+      [file, /wrong key/],
+      ["new.db", /not encrypted/],
+      ["work.db", /not encrypted/],
+      [":memory:", /not encrypted/],
+    ]) {
+      const db = await connect(name);
+      const error = await assert.rejects(async () => giveKey(db, "s3cret"), (error) => {
+        assert.match(error.message, words);
+        assert(!`${error.message} ${error.stack}`.includes("s3cret"));
+        return true;
+      });
+      assert.equal(error, undefined);
+      await close(db);
+    }
+  }
+  for (const wrong of ["", "a\0b", new Uint8Array(31), 7, undefined]) {
+    await assert.rejects(async () => giveKey(await connect(":memory:"), wrong), TypeError);
+  }
+}
 
 // Other SQL than the program's own says nothing for the process.
 await withDatabase("new.db", (db) =>

@@ -3,7 +3,7 @@ import Database from "better-sqlite3";
 import { DatabaseSync } from "node:sqlite";
 import sqlite3 from "sqlite3";
 import Libsql from "libsql";
-import { getLoadablePath, load, register } from "litepack";
+import { getLoadablePath, giveKey, load, register } from "litepack";
 
 const path: string = getLoadablePath();
 register(Database);
@@ -19,7 +19,12 @@ const loaded: Promise<void> = load(new sqlite3.Database(":memory:"));
 register(Database, { newDatabases: "small" });
 // @ts-expect-error: not a class of connections
 register(Map);
+giveKey(new Database(path), "passphrase");
+giveKey(new DatabaseSync(path), new Uint8Array(32));
+const given: Promise<void> = giveKey(new sqlite3.Database(path), "passphrase");
 // @ts-expect-error: not a connection
 load(new Map());
+// @ts-expect-error: not a key
+giveKey(new Database(path), 7);
 
-export { registered, nothing, loaded };
+export { registered, nothing, loaded, given };

@@ -5,6 +5,7 @@ import java.sql.Connection;
 import java.sql.Driver;
 import java.sql.PreparedStatement;
 import java.sql.SQLException;
+import java.sql.Statement;
 import java.util.Properties;
 
 /**
@@ -56,6 +57,39 @@ public final class Litepack {
      */
     public static void load(Connection connection) throws SQLException {
         load(connection, "sqlite3_litepack_init");
+    }
+
+    /**
+     * Opens an encrypted database, or makes a new one that is encrypted. The key goes to the driver as the property {@code
+     * password}, as a pool may give it. This method also makes sure that the database is encrypted: a database that
+     * Litepack did not open knows no keys, and the driver does not notice.
+     *
+     * @param url the URL, which chooses Litepack: {@code jdbc:sqlite:file:app.db?vfs=litepack}
+     * @param key a passphrase; or a raw key as {@code raw:} and 64 hexadecimal digits
+     * @return the connection
+     * @throws SQLException if the key is wrong, or the database is not encrypted; it names no key
+     */
+    public static Connection connect(String url, String key) throws SQLException {
+        if (key == null || key.isEmpty() || key.indexOf('\0') >= 0) {
+            throw new SQLException("litepack: a key is a text that is not empty, without null characters");
+        }
+        load();
+        Properties properties = new Properties();
+        properties.setProperty("password", key);
+        Connection connection = driver().connect(url, properties);
+        if (connection == null) {
+            throw new SQLException("litepack: the URL begins with jdbc:sqlite:");
+        }
+        try (Statement statement = connection.createStatement()) {
+            // Where nobody knows the pragma it has no row, and no column either.
+            if (!statement.execute("pragma cipher") || !statement.getResultSet().next()) {
+                throw new SQLException("litepack: there is a key, and the database is not encrypted");
+            }
+        } catch (SQLException | RuntimeException failure) {
+            connection.close();
+            throw failure;
+        }
+        return connection;
     }
 
     /**
