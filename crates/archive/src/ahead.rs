@@ -22,6 +22,7 @@ use litepack_io::scans::{Rule, Scans, Step};
 use litepack_io::workers::{Ticket, WorkerPool};
 
 use crate::decode::Decoder;
+use crate::sealed::Opener;
 use crate::seek_table::Frame;
 
 /// The rule for scans: two steps from a frame to the next; an empty frame may be in between.
@@ -42,6 +43,8 @@ pub(crate) const JOB_FRAMES: usize = 64;
 pub(crate) struct Job {
     pub(crate) frames: Vec<Frame>,
     pub(crate) stored: Vec<u8>,
+    /// What opens them, if they are sealed.
+    pub(crate) opener: Option<Arc<Opener>>,
 }
 
 impl Job {
@@ -67,7 +70,7 @@ impl Job {
             if frame.size == 0 {
                 continue;
             }
-            if let Ok(bytes) = decoder.decode(frame, stored) {
+            if let Ok(bytes) = decoder.open(frame, self.opener.as_deref(), stored) {
                 done(frame.number, Arc::new(bytes));
             }
         }

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use litepack_btree::page_size;
+use litepack_cipher::Key;
 use litepack_io::interrupt;
 use litepack_io::results::{Results, Waited};
 use litepack_io::workers::WorkerPool;
@@ -19,6 +20,7 @@ use zstd_safe::zstd_sys::ZSTD_EndDirective::{ZSTD_e_continue, ZSTD_e_end};
 use zstd_safe::{CCtx, CParameter, InBuffer, OutBuffer};
 
 use crate::error::{Error, Result};
+use crate::sealed::{self, Sealer};
 use crate::seek_table::{
     CHECKSUM_FLAG, FOOTER_LEN, HEADER_LEN, SEEKABLE_MAGIC, TABLE_MAGIC, TABLE_MAX,
 };
@@ -48,6 +50,8 @@ pub struct Settings {
     pub level: i32,
     /// Threads that compress.
     pub threads: usize,
+    /// What the archive is encrypted with.
+    pub key: Option<Arc<Key>>,
 }
 
 impl Default for Settings {
@@ -56,6 +60,7 @@ impl Default for Settings {
             frame_size: DEFAULT_FRAME_SIZE,
             level: DEFAULT_LEVEL,
             threads: std::thread::available_parallelism().map_or(1, |n| n.get()),
+            key: None,
         }
     }
 }
@@ -92,13 +97,24 @@ pub fn create(
     let mut head = [0; 18];
     let head_len = fill(input, &mut head)?;
     let head = head.get(..head_len).unwrap_or_default();
-    let frame_size = frame_size(settings.frame_size, page_size(head).unwrap_or(1))?;
+    let page_size = page_size(head);
+    let frame_size = frame_size(settings.frame_size, page_size.unwrap_or(1))?;
+    if settings.key.is_some() && frame_size > sealed::FRAME_MAX {
+        let most = sealed::FRAME_MAX;
+        let why = format!(
+            "frames of {frame_size} bytes; in an encrypted archive they hold at most {most}"
+        );
+        return Err(Error::Limit(why));
+    }
     let mut input = head.chain(input);
     let (threads, level) = (settings.threads.max(1), settings.level);
     let (mut workers, mut tools) = (WorkerPool::<Tools>::default(), Tools::default());
     let results = Results::default();
     let stop = Stop::default();
     let mut writer = Writer::new(output, frame_size);
+    if let Some(key) = &settings.key {
+        writer.seal(key, page_size.unwrap_or(0))?;
+    }
     let (mut read, mut ended) = (0, false);
     let mut early = BTreeMap::new();
     loop {
@@ -131,7 +147,7 @@ pub fn create(
             Waited::NotYet => {}
         }
         while let Some(frame) = early.remove(&writer.frames()) {
-            writer.frame(&frame)?;
+            writer.frame(frame)?;
         }
         if progress(writer.created.size).is_break() {
             workers.detach();
@@ -229,6 +245,7 @@ fn compress(
 /// Writes frames in their order, and remembers what the table says of them.
 struct Writer<'a, W> {
     output: &'a mut W,
+    sealer: Option<Sealer>,
     entries: Vec<u8>,
     created: Created,
 }
@@ -243,9 +260,19 @@ impl<W: Write> Writer<'_, W> {
         };
         Writer {
             output,
+            sealer: None,
             entries: Vec::new(),
             created,
         }
+    }
+
+    /// Has all that is written from now on sealed.
+    fn seal(&mut self, key: &Key, page_size: u32) -> Result<()> {
+        let (sealer, head) = Sealer::new(key, page_size)?;
+        self.output.write_all(&head)?;
+        self.created.stored += head.len() as u64;
+        self.sealer = Some(sealer);
+        Ok(())
     }
 
     fn frames(&self) -> usize {
@@ -256,7 +283,7 @@ impl<W: Write> Writer<'_, W> {
         clippy::cast_possible_truncation,
         reason = "a compressed frame is little longer than its bytes, of which there are at most as `FRAME_SIZES` allows"
     )]
-    fn frame(&mut self, frame: &Compressed) -> Result<()> {
+    fn frame(&mut self, mut frame: Compressed) -> Result<()> {
         let table_len = HEADER_LEN + self.entries.len() as u64 + 12 + FOOTER_LEN;
         if table_len > TABLE_MAX {
             return Err(Error::Limit(format!(
@@ -264,8 +291,15 @@ impl<W: Write> Writer<'_, W> {
                 self.created.frames
             )));
         }
+        if let Some(sealer) = &self.sealer {
+            let place = (self.created.size, frame.size);
+            sealer.frame(self.created.frames, place, &mut frame.stored)?;
+        }
         self.output.write_all(&frame.stored)?;
-        for field in [frame.stored.len() as u32, frame.size, frame.checksum] {
+        let fields = [frame.stored.len() as u32, frame.size, frame.checksum];
+        // What is sealed needs no checksum.
+        let count = if self.sealer.is_some() { 2 } else { 3 };
+        for field in fields.into_iter().take(count) {
             self.entries.extend_from_slice(&field.to_le_bytes());
         }
         self.created.size += u64::from(frame.size);
@@ -279,6 +313,13 @@ impl<W: Write> Writer<'_, W> {
         reason = "`frame` has kept the table below `TABLE_MAX`"
     )]
     fn finish(mut self) -> Result<Created> {
+        if let Some(sealer) = self.sealer {
+            sealer.table(self.created.frames, &mut self.entries)?;
+            self.output.write_all(&self.entries)?;
+            self.output.flush()?;
+            self.created.stored += self.entries.len() as u64;
+            return Ok(self.created);
+        }
         let mut table = Vec::with_capacity(self.entries.len() + 17);
         table.extend_from_slice(&TABLE_MAGIC.to_le_bytes());
         let len = self.entries.len() as u64 + FOOTER_LEN;

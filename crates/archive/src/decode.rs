@@ -7,6 +7,7 @@ use twox_hash::XxHash64;
 use zstd_safe::{DCtx, ErrorCode};
 
 use crate::error::{Error, Result};
+use crate::sealed::Opener;
 use crate::seek_table::Frame;
 
 /// Decodes frames, one after the other, in one context, which is there from the first on.
@@ -22,8 +23,23 @@ impl std::fmt::Debug for Decoder {
 }
 
 impl Decoder {
+    /// The bytes of `frame`, which are stored as `stored`, and sealed if there is an `opener`.
+    pub(crate) fn open(
+        &mut self,
+        frame: &Frame,
+        opener: Option<&Opener>,
+        stored: &[u8],
+    ) -> Result<Vec<u8>> {
+        let Some(opener) = opener else {
+            return self.decode(frame, stored);
+        };
+        let mut sealed = litepack_io::memory::copy(stored)?;
+        opener.frame(frame, &mut sealed)?;
+        self.decode(frame, &sealed)
+    }
+
     /// The bytes of `frame`, which are stored as `stored`. The caller has seen that it is not too large.
-    pub(crate) fn decode(&mut self, frame: &Frame, stored: &[u8]) -> Result<Vec<u8>> {
+    fn decode(&mut self, frame: &Frame, stored: &[u8]) -> Result<Vec<u8>> {
         let mut bytes = litepack_io::memory::with_room(frame.size as usize)?;
         context(&mut self.context)?
             .decompress(&mut bytes, stored)

@@ -46,6 +46,21 @@ pub enum Error {
         /// The defect.
         why: String,
     },
+    /// The head of an encrypted archive is not what was written.
+    #[error("the archive is damaged: its head: {why}; restore it from a backup")]
+    Head {
+        /// The defect.
+        why: String,
+    },
+    /// It is encrypted, and there is no key.
+    #[error("file is encrypted: give PRAGMA key")]
+    NoKey,
+    /// It is encrypted with another key.
+    #[error("wrong key")]
+    WrongKey,
+    /// There is a key, and it is not encrypted.
+    #[error("the file is not encrypted: open it without a key")]
+    NotEncrypted,
     /// The file uses something that this version does not know.
     #[error("the archive needs a newer Litepack: {0}")]
     Unsupported(String),
@@ -63,6 +78,21 @@ impl Error {
             number: frame.number,
             offset: frame.offset,
             why: why.into(),
+        }
+    }
+}
+
+impl From<litepack_cipher::Error> for Error {
+    fn from(error: litepack_cipher::Error) -> Error {
+        use litepack_cipher::Error as Of;
+        match error {
+            Of::WrongKey => Error::WrongKey,
+            Of::OutOfMemory(error) => error.into(),
+            Of::Unsupported(what) => Error::Unsupported(what),
+            Of::NotAuthentic => Error::Head {
+                why: "the wrapped key is not authentic".into(),
+            },
+            error => Error::Io(io::Error::other(error.to_string())),
         }
     }
 }

@@ -7,7 +7,7 @@
 //! decode.rs      one frame, whole and verified     large.rs   frames too large for that, piece by piece
 //! reader.rs      an opened archive                 ahead.rs   workers that decode ahead of scans
 //! sizes.rs       whether frames are where it says   check.rs   what one is made of, and whether it is sound
-//! create.rs      making one, on all processors
+//! create.rs      making one, on all processors     sealed.rs  encrypted ones: head, end, and what is sealed how
 //! ```
 //! An archive is read as if it were the database. Any `zstd -d` turns it back into the database, too. Files
 //! of other writers are read whatever the sizes of their frames; what they claim is believed only as far as it costs
@@ -32,6 +32,7 @@ mod decode;
 mod error;
 mod large;
 mod reader;
+mod sealed;
 mod seek_table;
 mod sizes;
 mod source;
@@ -41,7 +42,8 @@ pub use create::{
     Created, DEFAULT_FRAME_SIZE, DEFAULT_LEVEL, FRAME_SIZES, LEVELS, Settings, create,
 };
 pub use error::{Error, Result};
+pub use litepack_cipher::Key;
 pub use litepack_io::cache::{Cache, FileId};
 pub use reader::{Archive, Options};
-pub use seek_table::{Frame, SeekTable, begins_like_zstd};
+pub use seek_table::{Frame, SeekTable, begins_like_zstd, is_encrypted, page_size_without_key};
 pub use sizes::Sizes;

@@ -7,6 +7,7 @@ use crate::decode::Decoder;
 use crate::error::{Error, Result};
 use crate::large::{Large, PIECE};
 use crate::seek_table::{Frame, SeekTable};
+use litepack_cipher::Key;
 use litepack_io::cache::{Cache, CacheKind, FileId};
 use litepack_io::fixed;
 use litepack_io::storage::ReadAt;
@@ -81,6 +82,15 @@ impl<S: ReadAt> Archive<S> {
     /// [`Error::NotZstd`] and [`Error::NoSeekTable`] for files that are no archives, others for damaged ones.
     pub fn open(source: S, options: Options) -> Result<Archive<S>> {
         let table = Arc::new(SeekTable::read(&source)?);
+        Ok(Archive::with_table(source, table, options))
+    }
+
+    /// The same with the key of an encrypted archive.
+    ///
+    /// # Errors
+    /// As [`Archive::open`]; [`Error::WrongKey`], [`Error::NotEncrypted`].
+    pub fn open_with(source: S, key: Option<&Key>, options: Options) -> Result<Archive<S>> {
+        let table = Arc::new(SeekTable::read_with(&source, key)?);
         Ok(Archive::with_table(source, table, options))
     }
 
@@ -179,7 +189,8 @@ impl<S: ReadAt> Archive<S> {
         }
         litepack_io::memory::resize(&mut self.stored, frame.stored as usize)?;
         read_exact(&self.source, &mut self.stored, frame.offset)?;
-        let bytes = Arc::new(self.decoder.decode(frame, &self.stored)?);
+        let opener = self.table.opener().map(|opener| &**opener);
+        let bytes = Arc::new(self.decoder.open(frame, opener, &self.stored)?);
         self.place.cache.put_frame(key, Arc::clone(&bytes));
         Ok(chunk(bytes))
     }
@@ -306,6 +317,7 @@ impl<S: ReadAt> Archive<S> {
                 self.ahead.give(Job {
                     frames: std::mem::take(frames),
                     stored,
+                    opener: self.table.opener().cloned(),
                 });
             }
         }

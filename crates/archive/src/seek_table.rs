@@ -4,12 +4,15 @@
 //! the file has bytes, and at most [`TABLE_MAX`]. All sums are 64 bits wide, and have to agree with the file's length.
 
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 
 use twox_hash::XxHash64;
 
-use crate::error::{Error, Result};
+use litepack_cipher::Key;
 use litepack_io::storage::ReadAt;
 
+use crate::error::{Error, Result};
+use crate::sealed::{self, Head, Opener};
 use crate::source::read_exact;
 
 /// The magic number of the skippable frame that holds the table.
@@ -41,6 +44,25 @@ const UNCOUNTED_MAX: u32 = 16;
 /// Whether a file that begins with these bytes (four or more) is a zstd file, with or without a seek table.
 pub fn begins_like_zstd(head: &[u8]) -> bool {
     word(head, 0).is_some_and(|magic| magic == ZSTD_MAGIC || is_skippable(magic))
+}
+
+/// Whether this is an encrypted archive, by its first bytes.
+///
+/// # Errors
+/// When the medium fails.
+pub fn is_encrypted(source: &impl ReadAt) -> Result<bool> {
+    let mut head = [0; 16];
+    let found = source.read_at(&mut head, 0)?;
+    Ok(sealed::begins_sealed(head.get(..found).unwrap_or_default()))
+}
+
+/// The page size of the database in an encrypted archive, as its head says, if it does. Nothing vouches for it.
+///
+/// # Errors
+/// As [`SeekTable::read`].
+pub fn page_size_without_key(source: &impl ReadAt) -> Result<Option<u32>> {
+    let head = Head::read(source)?.ok_or(Error::NotEncrypted)?;
+    Ok(Some(head.page_size).filter(|size| *size > 0))
 }
 
 /// Whether a frame that begins with this word has nothing of the content.
@@ -88,6 +110,8 @@ pub struct SeekTable {
     frames: u32,
     size: u64,
     identity: u64,
+    /// What opens the frames, if they are sealed.
+    opener: Option<Arc<Opener>>,
 }
 
 impl std::fmt::Debug for SeekTable {
@@ -100,12 +124,81 @@ impl SeekTable {
     /// Reads the table at the end of `source`.
     ///
     /// # Errors
-    /// When there is none, or when it contradicts itself or the length of the file.
+    /// When there is none, or when it contradicts itself or the length of the file; [`Error::NoKey`] if it is encrypted.
+    pub fn read(source: &impl ReadAt) -> Result<SeekTable> {
+        SeekTable::read_with(source, None)
+    }
+
+    /// The same with the key of an encrypted archive.
+    ///
+    /// # Errors
+    /// As [`SeekTable::read`]; [`Error::WrongKey`], [`Error::NotEncrypted`].
+    pub fn read_with(source: &impl ReadAt, key: Option<&Key>) -> Result<SeekTable> {
+        match (Head::read(source)?, key) {
+            (Some(head), Some(key)) => SeekTable::read_sealed(source, &head.unlock(key)?),
+            (Some(_), None) => Err(Error::NoKey),
+            (None, Some(_)) => Err(Error::NotEncrypted),
+            (None, None) => SeekTable::read_plain(source),
+        }
+    }
+
+    /// The table of an encrypted archive.
+    fn read_sealed(source: &impl ReadAt, opener: &Arc<Opener>) -> Result<SeekTable> {
+        let file_len = source.len()?;
+        let damaged = |why: String| Error::SeekTable {
+            offset: file_len.saturating_sub(sealed::END_LEN),
+            why,
+        };
+        let mut end = [0; sealed::END];
+        let Some(end_at) = file_len.checked_sub(sealed::HEAD_LEN + sealed::END_LEN) else {
+            return Err(damaged("the file is too short".into()));
+        };
+        read_exact(source, &mut end, sealed::HEAD_LEN + end_at)?;
+        if end.get(4..8) != Some(&[0; 4]) || end.get(8..) != Some(&sealed::MAGIC) {
+            return Err(damaged(
+                "it is not at the end of the file, which was cut off".into(),
+            ));
+        }
+        let frames = word(&end, 0).unwrap_or_default();
+        let len = sealed::table_len(frames);
+        if len > TABLE_MAX {
+            return Err(Error::Limit(format!(
+                "its seek table takes {len} bytes and may take {TABLE_MAX}"
+            )));
+        }
+        let Some(before) = end_at.checked_sub(len) else {
+            return Err(damaged(format!("{frames} frames do not fit into the file")));
+        };
+        let table_at = sealed::HEAD_LEN + before;
+        let mut entries = read_long(source, table_at, len)?;
+        let opened = opener.table(frames, &mut entries);
+        opened.ok_or_else(|| damaged("it is not what was sealed there".into()))?;
+        let mut table = SeekTable::add_up(entries, sealed::ENTRY_LEN, frames, table_at)?;
+        let counted = table.marks.last().map_or(0, |mark| mark.offset);
+        if counted != before {
+            return Err(damaged(format!(
+                "its frames take {counted} bytes, and {before} are before it"
+            )));
+        }
+        let mut next = table.frame(0);
+        while let Some(frame) = next {
+            if frame.size > sealed::FRAME_MAX || frame.stored > sealed::STORED_MAX {
+                return Err(damaged(format!("frame {} is too large", frame.number)));
+            }
+            next = table.next(&frame);
+        }
+        for mark in &mut table.marks {
+            mark.offset += sealed::HEAD_LEN;
+        }
+        table.identity ^= opener.number();
+        table.opener = Some(Arc::clone(opener));
+        Ok(table)
+    }
     #[expect(
         clippy::cast_possible_truncation,
         reason = "the tail has at most `TAIL_LEN` bytes; the table is refused before if it has more than `TABLE_MAX`"
     )]
-    pub fn read(source: &impl ReadAt) -> Result<SeekTable> {
+    fn read_plain(source: &impl ReadAt) -> Result<SeekTable> {
         let file_len = source.len()?;
         let mut tail = litepack_io::memory::zeros(file_len.min(TAIL_LEN) as usize)?;
         let tail_at = file_len - tail.len() as u64;
@@ -162,6 +255,7 @@ impl SeekTable {
             entry_len,
             frames,
             size: 0,
+            opener: None,
         };
         let (mut offset, mut start) = (0, 0);
         for (number, entry) in (0u32..).zip(table.entries.chunks_exact(entry_len)) {
@@ -233,20 +327,34 @@ impl SeekTable {
         self.frames
     }
 
+    /// What opens the frames, if they are sealed.
+    pub(crate) fn opener(&self) -> Option<&Arc<Opener>> {
+        self.opener.as_ref()
+    }
+
+    /// Whether the archive is encrypted: then nothing in the table is other than it was written.
+    pub fn is_sealed(&self) -> bool {
+        self.opener.is_some()
+    }
+
     /// Bytes of the table in the archive.
     pub fn stored(&self) -> u64 {
+        if self.is_sealed() {
+            return sealed::table_len(self.frames) + sealed::END_LEN;
+        }
         HEADER_LEN + self.entries.len() as u64 + FOOTER_LEN
     }
 
-    /// Whether every frame has a checksum in the table.
+    /// Whether every frame has a checksum in the table, or is sealed.
     pub fn has_checksums(&self) -> bool {
-        self.entry_len == 12
+        self.entry_len == 12 || self.is_sealed()
     }
 
     /// Whether both tables have the same entries for frames at the same places.
     pub fn is_same(&self, other: &SeekTable) -> bool {
         let first = |table: &SeekTable| table.marks.first().map(|mark| mark.offset);
         self.entry_len == other.entry_len
+            && self.identity == other.identity
             && first(self) == first(other)
             && self.entries == other.entries
     }

@@ -19,6 +19,7 @@ fn made(database: &[u8], frame_size: u32, level: i32, threads: usize) -> (Vec<u8
         frame_size,
         level,
         threads,
+        key: None,
     };
     let mut file = Vec::new();
     let mut input = database;

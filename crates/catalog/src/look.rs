@@ -22,6 +22,9 @@ use super::find::Shard;
 use super::identity::{self, Identity};
 use super::{CatalogOptions, absolute, bounds, text_of};
 
+/// Why an encrypted file is not looked at.
+const ENCRYPTED: &str = "it is encrypted, and a catalog is not: it would have values of it";
+
 /// A file that is written all the time is given up after so many attempts.
 const ATTEMPTS: usize = 3;
 /// Tables of a file that are looked at.
@@ -129,9 +132,7 @@ impl<'a> Looker<'a> {
             let before = which()?;
             *identity = Some(before.clone());
             let origin = Origin::open(path, None).map_err(|error| match error {
-                Error::Encrypted { .. } => Error::Refused(
-                    "it is encrypted, and a catalog is not: it would have values of it".into(),
-                ),
+                Error::Encrypted { .. } => Error::Refused(ENCRYPTED.into()),
                 error => error,
             })?;
             let mut connection = origin.connect().map_err(|error| origin.explain(error))?;
@@ -195,6 +196,10 @@ impl<'a> Looker<'a> {
         *identity = Some(opened.clone());
         if let Some(file) = known(&opened) {
             return Ok(Looked::Known(file.clone()));
+        }
+        let cipher = connection.query_row("PRAGMA cipher", [], |_| Ok(()));
+        if cipher.is_ok() {
+            refuse!("{ENCRYPTED}");
         }
         let bound = remote_bound(&mut connection, size, text("kind")).map_err(cannot)?;
         let content = bound.told(self.content(&connection, text("kind")));

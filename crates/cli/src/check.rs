@@ -30,8 +30,8 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<u8> {
     each(&arguments.files, arguments.json, Layout::Lines, |file| {
         if litepack::file_kind(file)? == FileKind::Zstd {
-            arguments.key.expect_unused(file)?;
-            let report = litepack::archive::check(file, &job())?;
+            let job = arguments.key.job(file, job)?;
+            let report = litepack::archive::check(file, &job)?;
             if !report.ok {
                 tell!("litepack: {} is damaged", printable_path(file));
             }

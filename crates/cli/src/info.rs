@@ -76,10 +76,10 @@ fn report(arguments: &Arguments, file: &Path) -> Result<Said> {
     }
     if litepack::file_kind(file)? == FileKind::Zstd {
         ensure!(arguments.html.is_none(), "there is no page for an archive");
-        arguments.key.expect_unused(file)?;
-        let report = litepack::archive::info(file)?;
-        let text = archive::info::text(&report);
-        return Ok(said(serde_json::to_value(&report)?, text));
+        let key = arguments.key.of(file)?;
+        let report = litepack::archive::info_with_key(file, key.as_ref())?;
+        let (text, json) = archive::info::report(&report, key.is_some())?;
+        return Ok(said(json, text));
     }
     let key = arguments.key.given()?;
     if key.is_none() && litepack::is_encrypted(file)? {

@@ -140,18 +140,6 @@ impl KeyOptions {
         self.key_env.as_deref()
     }
 
-    /// An error if there is a key for a file that is not encrypted.
-    ///
-    /// # Errors
-    /// [`Error::NotEncrypted`].
-    pub fn expect_unused(&self, file: &Path) -> Result<()> {
-        let path = file.to_owned();
-        match self.given()? {
-            Some(_) => Err(Error::NotEncrypted { path }.into()),
-            None => Ok(()),
-        }
-    }
-
     /// The key for a file that is made: the one that is given, or one that is asked for twice.
     ///
     /// # Errors

@@ -459,3 +459,66 @@ fn a_key_is_asked_for_and_not_shown() {
     std::fs::write(place.path("asked"), "s3cret").unwrap();
     place.ok(&["check", "--key-file", "asked", "new"]);
 }
+
+/// An archive is encrypted if it is asked to be, with the key of the database or another one.
+#[test]
+fn an_archive_is_encrypted_on_request() {
+    let place = place();
+    let create = ["archive", "create", "--encrypt", "--key-file", "key"];
+    for (source, out) in [("packed", "of packed"), ("plain", "of plain")] {
+        place.ok(&[&create[..], &[source, out]].concat());
+        fn of_key<'a>(command: &[&'a str], out: &'a str) -> Vec<&'a str> {
+            [command, &["--key-file", "key", out]].concat()
+        }
+        for command in [
+            &["archive", "check"][..],
+            &["check"],
+            &["archive", "info"],
+            &["info"],
+        ] {
+            place.ok(&of_key(command, out));
+            let no_key = format!("{out} is encrypted: give --key-file or --key-env");
+            place.refused(&[command, &[out]].concat(), &no_key);
+            let wrong = [command, &["--key-file", "other", out]].concat();
+            place.refused(&wrong, &format!("wrong key for {out}"));
+        }
+        let told = place.ok(&of_key(&["info", "--json"], out)).stdout;
+        let told: serde_json::Value = serde_json::from_str(&told).unwrap();
+        assert_eq!(
+            (&told["encrypted"], &told["page_size"]),
+            (&true.into(), &4096.into())
+        );
+        place.ok(&[&of_key(&["archive", "extract"], out)[..], &["back"]].concat());
+        assert_eq!(
+            std::fs::read(place.path("back")).unwrap(),
+            std::fs::read(place.path("plain")).unwrap()
+        );
+        std::fs::remove_file(place.path("back")).unwrap();
+        place.refused(&["archive", "extract", out, "back"], "is encrypted");
+        assert!(!place.path("back").exists());
+        let server = litepack_webserver::Server::of(std::fs::read(place.path(out)).unwrap());
+        let url = server.url("/x");
+        let without = place.ok(&["info", "--json", &url]).stdout;
+        assert!(without.contains("\"encrypted\":true"), "{without}");
+        place.ok(&["info", "--key-file", "key", &url]);
+        place.refused(&["info", "--key-file", "other", &url], "wrong key");
+    }
+    let needless = ["archive", "create", "--key-file", "key", "plain", "out"];
+    place.refused(&needless, "plain is not encrypted");
+    let run = place.run(&[
+        "archive",
+        "create",
+        "--key-file",
+        "key",
+        "packed",
+        "open.zst",
+    ]);
+    assert!(
+        run.code == 0 && run.stderr.contains("is not encrypted"),
+        "{run:?}"
+    );
+    place.refused(
+        &["archive", "check", "--key-file", "key", "open.zst"],
+        "not encrypted",
+    );
+}

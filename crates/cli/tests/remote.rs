@@ -101,6 +101,11 @@ fn an_encrypted_file_takes_its_key_and_says_without_it_what_anyone_sees() {
     assert_eq!(with["logical_bytes"], size);
     let wrong = ["info", "--key-file", "other", &url];
     place.refused(&wrong, "wrong key");
+    let run = place.run(&["catalog", &url, "-o", "c.catalog"]);
+    assert!(
+        run.stderr.contains("it is encrypted, and a catalog is not"),
+        "{run:?}"
+    );
     let plain = Server::of(std::fs::read(place.path("a.db")).unwrap());
     let of_plain = plain.url("/x");
     let needless = ["info", "--key-file", "key", &of_plain];

@@ -152,7 +152,8 @@ pub(crate) fn code_of_archive(error: &litepack_archive::Error) -> Code {
         Error::Stopped => INTERRUPT,
         Error::Io(error) => host_code(error).unwrap_or(IOERR_READ),
         Error::NotZstd | Error::NoSeekTable => NOTADB,
-        Error::SeekTable { .. } | Error::Frame { .. } => CORRUPT,
+        Error::NoKey | Error::WrongKey | Error::NotEncrypted => NOTADB,
+        Error::Head { .. } | Error::SeekTable { .. } | Error::Frame { .. } => CORRUPT,
         Error::Unsupported(_) | Error::Limit(_) => CANTOPEN,
         // As for the store's errors.
         _ => IOERR,

@@ -28,11 +28,13 @@ use crate::files::archive::ArchiveFile;
 use crate::files::company::{SHARED, Wishes};
 use crate::files::journal::JournalFile;
 use crate::files::keyed::KeyedFile;
+use crate::files::keyed_reader::{KeyedReader, Lockable as _};
 use crate::files::log::LogFile;
 use crate::files::packed::PackedFile;
 use crate::files::place::{NotOpened, Place};
 use crate::files::refused::Refused;
 use crate::files::remote::{self, KeyedRemoteFile, Location, RemoteFile};
+use crate::files::sealed_archive::SealedArchive;
 use crate::files::temporary::TemporaryFile;
 use crate::files::undecided::UndecidedFile;
 use crate::host::file::HostFile;
@@ -58,6 +60,7 @@ pub(crate) enum Opened {
     Temporary(Box<TemporaryFile>, c_int),
     /// From here on what is only read, whatever was asked for.
     Archive(Box<ArchiveFile<HostFile>>),
+    KeyedArchive(Box<KeyedReader<SealedArchive>>),
     Remote(Box<RemoteFile>),
     KeyedRemote(Box<KeyedRemoteFile>),
     Refused(Refused),
@@ -180,6 +183,17 @@ impl Opening<'_> {
                 opened => opened,
             };
         }
+        if kind == FileKind::Zstd && litepack_archive::is_encrypted(&disk).is_ok_and(|is| is) {
+            drop(disk);
+            let key = match key_from(&parameters, offered) {
+                Ok(key) => key,
+                Err(why) => return Ok(self.refuse(why)),
+            };
+            return match self.sealed_archive(asked.settings, key, wishes) {
+                Err(failure) if has_key => Ok(self.refuse_after(&failure)),
+                opened => opened,
+            };
+        }
         if offered.is_some() || (explicit && has_key) {
             drop(disk);
             return Ok(self.refuse(UNENCRYPTED.into()));
@@ -283,6 +297,29 @@ impl Opening<'_> {
             Ok(()) => Opened::Archive(Box::new(archive)),
             Err(why) => self.refuse(why),
         })
+    }
+
+    /// Opens an encrypted archive. It says what it is, so no other VFS is meant.
+    fn sealed_archive(
+        &self,
+        settings: Vec<Setting>,
+        key: Option<Arc<Key>>,
+        wishes: Wishes,
+    ) -> Result<Opened, Failure> {
+        if wishes.shares_cache {
+            return Ok(self.refuse(SHARED.into()));
+        }
+        let name = self.name.host();
+        let path = name.path().to_bytes();
+        let stamp = FileStamp::of(path);
+        let (source, _) = name.open(OPEN_READONLY | OPEN_MAIN_DB)?;
+        let which = stamp.and_then(|stamp| stamp.confirmed(path));
+        let mut file = SealedArchive::Locked(source, which.map(FileKey::Archive), settings);
+        if let Some(key) = &key {
+            file.unlock(key)?;
+        }
+        let file = KeyedReader::new(file, wishes, key);
+        Ok(Opened::KeyedArchive(Box::new(file)))
     }
 
     /// Opens a file on a server. There need not be a local one of this name, and if there is, it is not looked at.

@@ -48,6 +48,7 @@ pub(crate) fn predict(pages: &mut Pages<'_>, sample: u64, deadline: Instant) -> 
         frame_size,
         level,
         threads: threads(),
+        key: None,
     };
     let frame = u64::from(settings.frame_size.next_multiple_of(pages.header.page_size));
     let frames = pages.size.div_ceil(frame);

@@ -6,6 +6,7 @@ use anyhow::Result;
 
 use crate::check::text;
 use crate::job::job;
+use crate::keys;
 use crate::output::{json, print, tell};
 
 /// Decompresses every frame of an archive and reports damage.
@@ -17,11 +18,14 @@ pub struct Arguments {
     json: bool,
     /// The archive.
     archive: PathBuf,
+    #[command(flatten)]
+    key: keys::KeyOptions,
 }
 
 /// Runs the command; false if there is damage.
 pub fn run(arguments: &Arguments) -> Result<bool> {
-    let report = litepack::archive::check(&arguments.archive, &job())?;
+    let job = arguments.key.job(&arguments.archive, job)?;
+    let report = litepack::archive::check(&arguments.archive, &job)?;
     if !report.ok {
         tell!("litepack: {} is damaged", arguments.archive.display());
     }

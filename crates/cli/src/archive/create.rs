@@ -12,7 +12,8 @@ use crate::job::{interruptible, summary};
 use crate::keys;
 use crate::output::tell;
 
-/// Creates an archive from a plain database or a packed file. It is not encrypted, even if the packed file is.
+/// Creates an archive from a plain database or a packed file. Without --encrypt it is not encrypted, even if the packed
+/// file is.
 #[derive(clap::Args)]
 pub struct Arguments {
     /// The database.
@@ -29,6 +30,9 @@ pub struct Arguments {
     /// frames make the archive smaller and reads of single rows slower.
     #[arg(long, value_name = "BYTES", default_value_t = DEFAULT_FRAME_SIZE, value_parser = frame_size)]
     frame_size: u32,
+    /// Encrypt the archive: with the key of DB, or if that is not encrypted, with the one that is given or asked for.
+    #[arg(long)]
+    encrypt: bool,
     #[command(flatten)]
     key: keys::KeyOptions,
 }
@@ -52,13 +56,19 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         level: arguments.level,
         frame_size: arguments.frame_size,
         replace: arguments.force,
+        encrypt: arguments.encrypt,
     };
     let (db, out) = (&arguments.db, &arguments.out);
-    let job = arguments.key.job(db, interruptible)?;
+    let key = match arguments.key.of(db)? {
+        None if arguments.encrypt => Some(arguments.key.of_new(out)?),
+        key => key,
+    };
+    let job = keys::with(key, interruptible);
     let started = Instant::now();
     let sizes = create(db, out, &options, &job)?;
-    if litepack::is_encrypted(db)? {
-        tell!("warning: {} is not encrypted: no archive is", out.display());
+    if !arguments.encrypt && litepack::is_encrypted(db)? {
+        let out = out.display();
+        tell!("warning: {out} is not encrypted: --encrypt makes an archive that is");
     }
     tell!("{}", summary(out, sizes, started));
     Ok(())

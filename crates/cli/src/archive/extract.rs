@@ -7,6 +7,7 @@ use anyhow::Result;
 use litepack::archive::{ExtractOptions, extract};
 
 use crate::job::{interruptible, summary};
+use crate::keys;
 use crate::output::tell;
 
 /// Extracts the plain SQLite database from an archive, as `zstd -d` does.
@@ -19,16 +20,19 @@ pub struct Arguments {
     /// Replace DB if it exists.
     #[arg(long)]
     force: bool,
+    #[command(flatten)]
+    key: keys::KeyOptions,
 }
 
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> Result<()> {
+    let job = arguments.key.job(&arguments.archive, interruptible)?;
     let started = Instant::now();
     let options = ExtractOptions {
         replace: arguments.force,
     };
     let (archive, db) = (&arguments.archive, &arguments.db);
-    let sizes = extract(archive, db, &options, &interruptible())?;
+    let sizes = extract(archive, db, &options, &job)?;
     tell!("{}", summary(db, sizes, started));
     Ok(())
 }

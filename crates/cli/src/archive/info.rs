@@ -6,6 +6,7 @@ use anyhow::Result;
 use indicatif::HumanBytes;
 use litepack::archive::Info;
 
+use crate::keys;
 use crate::output::{json, print};
 
 /// Reports sizes, frames and checksums of an archive.
@@ -16,21 +17,33 @@ pub struct Arguments {
     json: bool,
     /// The archive.
     archive: PathBuf,
+    #[command(flatten)]
+    key: keys::KeyOptions,
 }
 
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> Result<()> {
-    let info = litepack::archive::info(&arguments.archive)?;
-    if arguments.json {
-        json(serde_json::to_value(&info)?)?;
-    } else {
-        print(text(&info))?;
+    let key = arguments.key.of(&arguments.archive)?;
+    let info = litepack::archive::info_with_key(&arguments.archive, key.as_ref())?;
+    let (text, as_json) = report(&info, key.is_some())?;
+    match arguments.json {
+        true => json(as_json),
+        false => print(text),
     }
-    Ok(())
+}
+
+/// The report for people, and as JSON.
+pub fn report(info: &Info, is_encrypted: bool) -> Result<(String, serde_json::Value)> {
+    let (mut text, mut json) = (text(info), serde_json::to_value(info)?);
+    if is_encrypted {
+        text += "the archive is encrypted\n";
+        json["encrypted"] = true.into();
+    }
+    Ok((text, json))
 }
 
 /// The report for people.
-pub fn text(found: &Info) -> String {
+fn text(found: &Info) -> String {
     let info = &found.archive;
     let size = |bytes: u64| format!("{} ({bytes} bytes)", HumanBytes(bytes));
     let ratio = info.size as f64 / info.stored.max(1) as f64;

@@ -22,6 +22,7 @@ use crate::Result;
 use crate::bytes::archive;
 use crate::bytes::reader;
 use crate::bytes::unlocked::Unlocked;
+use crate::bytes::unlocked::of_archive;
 use crate::bytes::wal::{self, WalFile};
 use crate::error::{Context, cannot_read, refuse};
 use crate::names::{Suffixes, with_suffix};
@@ -97,7 +98,7 @@ impl<'a> Pages<'a> {
                 (MainFile::Packed(Box::new(store)), size)
             }
             FileKind::Zstd => {
-                let archive = archive::open(file).with_context(cannot)?;
+                let archive = archive::open(file).map_err(|error| of_archive(error, shown))?;
                 let size = archive.size();
                 (MainFile::Archive(Box::new(archive)), size)
             }

@@ -17,6 +17,7 @@ use crate::bytes::archive;
 use crate::bytes::header;
 use crate::bytes::pages::OpenFile;
 use crate::bytes::unlocked::Unlocked;
+use crate::bytes::unlocked::of_archive;
 use crate::error::{Context, cannot_read, refuse};
 use crate::files::held::Held;
 use crate::files::source::{distrust, open_file, open_unlocked};
@@ -58,7 +59,7 @@ impl Origin {
             FileKind::Plain | FileKind::Packed => {}
             FileKind::Empty => refuse!("{name} is empty; there is no table in it"),
             // Says what is wrong with one that is no archive.
-            FileKind::Zstd => drop(archive::open(&file).with_context(cannot)?),
+            FileKind::Zstd => drop(archive::open(&file).map_err(|error| of_archive(error, shown))?),
             FileKind::Other => refuse!("{name} is not a SQLite database, or an encrypted one"),
         }
         header::expect_whole(&file, kind, shown)?;

@@ -3,16 +3,19 @@
 
 mod report;
 
-use std::fs::Metadata;
+use std::fs::{File, Metadata};
 use std::io::{BufWriter, Write};
 use std::ops::ControlFlow;
 use std::path::Path;
+use std::sync::Arc;
 
 use litepack_archive::{Archive, Error as ArchiveError, Settings};
 use litepack_btree::HEADER_LEN;
-use litepack_database::bytes::archive::open;
+use litepack_cipher::Key;
+use litepack_database::bytes::archive::open_with;
 use litepack_database::bytes::header;
 use litepack_database::bytes::reader;
+use litepack_database::bytes::unlocked::of_archive;
 use litepack_database::error::{Context, cannot_read, cannot_write, refuse};
 use litepack_database::files::content::{CHUNK, DatabaseBytes};
 use litepack_database::files::held::Held;
@@ -24,7 +27,7 @@ use litepack_io::storage::ReadAt;
 
 use crate::{Error, Job, Result, Sizes, register};
 
-pub use report::{CheckReport, Info, check, info};
+pub use report::{CheckReport, Info, check, info, info_with_key};
 
 pub use litepack_archive::{DEFAULT_FRAME_SIZE, DEFAULT_LEVEL, FRAME_SIZES, LEVELS};
 
@@ -38,6 +41,8 @@ pub struct CreateOptions {
     pub frame_size: u32,
     /// Replace the archive if it exists.
     pub replace: bool,
+    /// Encrypt the archive with the key of the job. If the database is encrypted, that is its key, too.
+    pub encrypt: bool,
 }
 
 impl Default for CreateOptions {
@@ -46,6 +51,7 @@ impl Default for CreateOptions {
             level: DEFAULT_LEVEL,
             frame_size: DEFAULT_FRAME_SIZE,
             replace: false,
+            encrypt: false,
         }
     }
 }
@@ -83,11 +89,18 @@ pub fn create(
     job: &Job<'_>,
 ) -> Result<Sizes> {
     let shown = archive.as_ref();
-    let settings = options.settings()?;
+    let mut settings = options.settings()?;
+    if options.encrypt {
+        let Some(key) = job.key() else {
+            refuse!("there is no key to encrypt the archive with");
+        };
+        settings.key = Some(Arc::clone(key));
+    }
     register()?;
     let mut source = Source::open(database.as_ref(), false)?;
     source.expect_database()?;
-    source.unlock(job.key())?;
+    let is_for_source = !options.encrypt || source.is_encrypted();
+    source.unlock(job.key().filter(|_| is_for_source))?;
     if is_same_file(shown, source.path()) {
         let name = shown.display();
         refuse!("{name} is the database itself; give the archive another name");
@@ -119,7 +132,8 @@ pub fn create(
     let stored = written.with_context(|| format!("cannot write {}", shown.display()))?;
     drop((step, output));
     let cannot = || cannot_read(shown);
-    let mut archive = open(target.file()).with_context(cannot)?;
+    let key = settings.key.as_deref();
+    let mut archive = open_with(target.file(), key).with_context(cannot)?;
     compare(&mut archive, &mut content, job)?;
     drop(archive);
     job.check()?;
@@ -147,6 +161,7 @@ impl CreateOptions {
             frame_size: self.frame_size,
             level: self.level,
             threads: reader::threads(),
+            key: None,
         })
     }
 }
@@ -187,7 +202,7 @@ pub fn extract(
 ) -> Result<Sizes> {
     let (shown, to) = (archive.as_ref(), database.as_ref());
     let (file, before) = file(shown)?;
-    let mut archive = open(&file).with_context(|| cannot_read(shown))?;
+    let mut archive = opened(&file, shown, job.key())?;
     if is_same_file(to, shown) {
         let name = to.display();
         refuse!("{name} is the archive itself; give the database another name");
@@ -233,6 +248,16 @@ fn copy(
 }
 
 const CANNOT_READ: &str = "cannot read the archive";
+
+/// Opens an archive, with the key of an encrypted one.
+pub(super) fn opened<'f>(
+    file: &'f File,
+    shown: &Path,
+    key: Option<&Arc<Key>>,
+) -> Result<Archive<&'f File>> {
+    let opened = open_with(file, key.map(|key| &**key));
+    opened.map_err(|error| of_archive(error, shown))
+}
 
 /// Opens a file that has to be an archive.
 fn file(shown: &Path) -> Result<(Held, Metadata)> {
@@ -307,7 +332,7 @@ mod tests {
             plain.write_all(bytes).unwrap();
             let mut content = DatabaseBytes::plain(&plain, Path::new("plain.db")).unwrap();
             compare(
-                &mut open(made.as_slice()).unwrap(),
+                &mut open_with(made.as_slice(), None).unwrap(),
                 &mut content,
                 &Job::default(),
             )

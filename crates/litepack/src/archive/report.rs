@@ -2,16 +2,19 @@
 
 use std::fs::File;
 use std::path::Path;
+use std::sync::Arc;
 
 use litepack_archive::Error as ArchiveError;
-use litepack_database::bytes::archive::open;
+use litepack_cipher::Key;
+use litepack_database::bytes::archive::open_with;
 use litepack_database::bytes::reader;
+use litepack_database::bytes::unlocked::of_archive;
 use litepack_database::error::{Context, cannot_read};
 use litepack_database::files::leftovers;
 use litepack_engine::report::{archive_damage, archive_info_json};
 use serde::{Serialize, Serializer};
 
-use super::{file, go_on};
+use super::{file, go_on, opened};
 use crate::{Damage, Job, Result};
 
 /// The result of [`check`].
@@ -38,11 +41,13 @@ pub fn check(archive: impl AsRef<Path>, job: &Job<'_>) -> Result<CheckReport> {
     leftovers::tell(shown, job);
     let report = match report(&file, job) {
         // Without a seek table no frame can be found, so this is all there is to tell.
-        Err(damage @ ArchiveError::SeekTable { .. }) => litepack_archive::Report {
-            damage: vec![damage],
-            ..litepack_archive::Report::default()
-        },
-        report => report.with_context(|| cannot_read(shown))?,
+        Err(damage @ (ArchiveError::SeekTable { .. } | ArchiveError::Head { .. })) => {
+            litepack_archive::Report {
+                damage: vec![damage],
+                ..litepack_archive::Report::default()
+            }
+        }
+        report => report.map_err(|error| of_archive(error, shown))?,
     };
     let damage = report.damage.iter().map(|error| {
         let (what, offset, why) = archive_damage(error);
@@ -60,7 +65,7 @@ fn report(
     file: &File,
     job: &Job<'_>,
 ) -> std::result::Result<litepack_archive::Report, ArchiveError> {
-    let archive = open(file)?;
+    let archive = open_with(file, job.key().map(|key| &**key))?;
     let step = job.bytes("checking", archive.size());
     job.listening(|| {
         archive.check(reader::threads(), &mut |done| {
@@ -90,10 +95,18 @@ impl Serialize for Info {
 /// # Errors
 /// If the file is not an archive or cannot be read.
 pub fn info(archive: impl AsRef<Path>) -> Result<Info> {
+    info_with_key(archive, None)
+}
+
+/// The same with the key of an encrypted one.
+///
+/// # Errors
+/// As [`info`]; if the key is wrong, or the archive is not encrypted.
+pub fn info_with_key(archive: impl AsRef<Path>, key: Option<&Arc<Key>>) -> Result<Info> {
     let shown = archive.as_ref();
     let cannot = || cannot_read(shown);
     let (file, _) = file(shown)?;
-    let mut archive = open(&file).with_context(cannot)?;
+    let mut archive = opened(&file, shown, key)?;
     let info = archive.info().with_context(cannot)?;
     let mut head = [0; 100];
     // The seek table can be reported of an archive with damaged frames, too.

@@ -135,6 +135,7 @@ impl Opening<'_> {
                 Opened::Undecided(file, granted) => self.finish(*file, granted),
                 Opened::Temporary(file, granted) => self.finish(*file, granted),
                 Opened::Archive(file) => self.finish_read_only(*file),
+                Opened::KeyedArchive(file) => self.finish_read_only(*file),
                 Opened::Remote(file) => self.finish_read_only(*file),
                 Opened::KeyedRemote(file) => self.finish_read_only(*file),
                 Opened::Refused(file) => self.finish_read_only(file),

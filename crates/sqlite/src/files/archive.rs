@@ -88,16 +88,26 @@ impl<S: ReadAt> ArchiveFile<S> {
         which: impl FnOnce() -> Option<Key>,
     ) -> Result<ArchiveFile<S>, Failure> {
         let table = SeekTable::read(&source).map_err(failure)?;
-        let which = which().filter(|which| is_old_enough(which, SystemTime::now()));
+        Ok(ArchiveFile::with_table(source, table, which()))
+    }
+
+    /// Opens one whose seek table was read.
+    pub(crate) fn with_table(source: S, table: SeekTable, which: Option<Key>) -> ArchiveFile<S> {
+        let which = which.filter(|which| is_old_enough(which, SystemTime::now()));
         let shared = share(which, table);
         let options = Options {
             file: shared.file,
             ..Options::default()
         };
-        Ok(ArchiveFile {
+        ArchiveFile {
             archive: Archive::with_table(source, Arc::clone(&shared.table), options),
             shared,
-        })
+        }
+    }
+
+    /// Whether it is encrypted.
+    pub(crate) fn is_encrypted(&self) -> bool {
+        self.shared.table.is_sealed()
     }
 }
 
@@ -195,7 +205,7 @@ const LEVEL: &str = "an archive is not written, so it has no level; \
                      `litepack archive create --level N` makes a new one at another";
 
 #[expect(clippy::needless_pass_by_value, reason = "for map_err")]
-fn failure(error: Error) -> Failure {
+pub(crate) fn failure(error: Error) -> Failure {
     if code_of_archive(&error) == INTERRUPT {
         return Failure::interrupted();
     }

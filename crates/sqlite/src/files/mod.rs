@@ -15,6 +15,7 @@ pub(crate) mod place;
 pub(crate) mod refused;
 pub(crate) mod remote;
 pub(crate) mod sealed;
+pub(crate) mod sealed_archive;
 pub(crate) mod sealed_journal;
 pub(crate) mod split;
 pub(crate) mod temporary;

@@ -4,6 +4,7 @@
 use std::io;
 use std::sync::Arc;
 
+use litepack_archive::{Error as ArchiveError, SeekTable, page_size_without_key};
 use litepack_btree::PageNumber;
 use litepack_cipher::Key as UserKey;
 use litepack_engine::report::{check_text, info_json};
@@ -17,7 +18,7 @@ use serde_json::{Value, json};
 use crate::beside::open_files::{self, Key};
 use crate::c::codes::{CANTOPEN, CORRUPT, ERROR, IOERR_READ, MISUSE, NOTADB};
 use crate::failure::{Failure, While, code_of};
-use crate::files::archive::ArchiveFile;
+use crate::files::archive::{self, ArchiveFile};
 use crate::files::company::Wishes;
 use crate::files::keyed_reader::{KeyedReader, Lockable, PageSize};
 use crate::files::split::split_file;
@@ -62,9 +63,16 @@ pub(crate) struct RemoteFile {
 enum RemoteContent {
     Plain,
     Packed(Box<RemotePackedFile>),
-    /// An encrypted one without its key.
-    Locked,
+    /// An encrypted packed file or archive without its key.
+    Locked(Encrypted),
     Archive(Box<ArchiveFile<RemoteBytes>>),
+}
+
+/// What is encrypted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Encrypted {
+    Packed,
+    Archive,
 }
 
 #[derive(Debug)]
@@ -135,7 +143,7 @@ impl RemoteContent {
             content => content?,
         };
         match content {
-            RemoteContent::Locked if key.is_some() => Err(of_store(StoreError::WrongKey)),
+            RemoteContent::Locked(_) if key.is_some() => Err(of_store(StoreError::WrongKey)),
             content => Ok(content),
         }
     }
@@ -147,17 +155,28 @@ impl RemoteContent {
         match FileKind::of(head, remote.len()) {
             FileKind::Packed => match RemotePackedFile::open(remote, key) {
                 Ok(packed) => Ok(RemoteContent::Packed(Box::new(packed))),
-                Err(StoreError::NoKey | StoreError::WrongKey) => Ok(RemoteContent::Locked),
+                Err(StoreError::NoKey | StoreError::WrongKey) => {
+                    Ok(RemoteContent::Locked(Encrypted::Packed))
+                }
                 Err(error) => Err(of_store(error)),
             },
-            FileKind::Zstd | FileKind::Plain if key.is_some() => Err(Failure::new(
-                NOTADB,
-                "there is a key, and the file is not encrypted",
-            )),
             FileKind::Zstd => {
-                let which = || Some(Key::RemoteArchive(remote.identity()));
-                let archive = ArchiveFile::open(RemoteBytes(Arc::clone(remote)), which)?;
-                Ok(RemoteContent::Archive(Box::new(archive)))
+                let bytes = RemoteBytes(Arc::clone(remote));
+                let which = Some(Key::RemoteArchive(remote.identity()));
+                match SeekTable::read_with(&bytes, key.map(|key| &**key)) {
+                    Ok(table) => {
+                        let archive = ArchiveFile::with_table(bytes, table, which);
+                        Ok(RemoteContent::Archive(Box::new(archive)))
+                    }
+                    Err(ArchiveError::NoKey | ArchiveError::WrongKey) => {
+                        Ok(RemoteContent::Locked(Encrypted::Archive))
+                    }
+                    Err(error) => Err(archive::failure(error)),
+                }
+            }
+            FileKind::Plain if key.is_some() => {
+                let why = "there is a key, and the file is not encrypted";
+                Err(Failure::new(NOTADB, why))
             }
             FileKind::Plain => match expect_database_len(head, remote.len()) {
                 Ok(()) => Ok(RemoteContent::Plain),
@@ -176,7 +195,7 @@ impl RemoteContent {
             RemoteContent::Plain => remote.read_at(buf, offset).map_err(unread),
             RemoteContent::Packed(file) => file.snapshot.read(offset, buf).map_err(of_store),
             RemoteContent::Archive(archive) => archive.read(buf, offset),
-            RemoteContent::Locked => Err(of_store(StoreError::NoKey)),
+            RemoteContent::Locked(_) => Err(of_store(StoreError::NoKey)),
         }
     }
 }
@@ -191,7 +210,7 @@ impl File for RemoteFile {
             RemoteContent::Plain => Ok(remote.len()),
             RemoteContent::Packed(file) => Ok(file.snapshot.size()),
             RemoteContent::Archive(archive) => archive.size(),
-            RemoteContent::Locked => Err(of_store(StoreError::NoKey)),
+            RemoteContent::Locked(_) => Err(of_store(StoreError::NoKey)),
         })
     }
 
@@ -206,8 +225,9 @@ pub(crate) type KeyedRemoteFile = KeyedReader<RemoteFile>;
 /// Makes an encrypted file what connections have.
 pub(crate) fn keyed(file: RemoteFile, wishes: Wishes) -> Result<KeyedRemoteFile, RemoteFile> {
     let is_open = match &file.content {
-        RemoteContent::Locked => false,
+        RemoteContent::Locked(_) => false,
         RemoteContent::Packed(packed) if packed.snapshot.keys().is_some() => true,
+        RemoteContent::Archive(archive) if archive.is_encrypted() => true,
         _ => return Err(file),
     };
     let key = file.key.clone().filter(|_| is_open);
@@ -216,13 +236,18 @@ pub(crate) fn keyed(file: RemoteFile, wishes: Wishes) -> Result<KeyedRemoteFile,
 
 impl Lockable for RemoteFile {
     fn is_locked(&self) -> bool {
-        matches!(self.content, RemoteContent::Locked)
+        matches!(self.content, RemoteContent::Locked(_))
     }
 
     fn other_page_size(&self) -> PageSize {
         let bytes = RemoteBytes(Arc::clone(&self.remote));
-        let unit_size = without_key(&bytes).map_or(0, |known| known.unit_size);
-        PageSize::other_than(unit_size)
+        let size = match &self.content {
+            RemoteContent::Locked(Encrypted::Archive) => {
+                page_size_without_key(&bytes).ok().flatten()
+            }
+            _ => without_key(&bytes).ok().map(|known| known.unit_size),
+        };
+        PageSize::other_than(size.unwrap_or_default())
     }
 
     fn unlock(&mut self, key: &Arc<UserKey>) -> Result<(), Failure> {
@@ -244,7 +269,7 @@ impl Database for RemoteFile {
             (RemoteContent::Packed(file), Name::Threads) => Ok(file.snapshot.threads().to_string()),
             (RemoteContent::Archive(archive), name) => archive.setting(name),
             (RemoteContent::Plain, Name::Threads) => Err(THREADS.into()),
-            (RemoteContent::Locked, Name::Threads) => Err(StoreError::NoKey.to_string()),
+            (RemoteContent::Locked(_), Name::Threads) => Err(StoreError::NoKey.to_string()),
             (_, Name::CacheMb) => Ok((Cache::shared().limit() >> 20).to_string()),
         }
     }
@@ -261,7 +286,7 @@ impl Database for RemoteFile {
             }
             (RemoteContent::Archive(archive), setting) => archive.apply(setting),
             (RemoteContent::Plain, Setting::Threads(_)) => Err(THREADS.into()),
-            (RemoteContent::Locked, setting @ Setting::Threads(_)) => {
+            (RemoteContent::Locked(_), setting @ Setting::Threads(_)) => {
                 self.settings.push(setting);
                 Ok(())
             }
@@ -284,7 +309,7 @@ impl Database for RemoteFile {
                 Ok(check_text(&report))
             }
             RemoteContent::Archive(archive) => archive.check(),
-            RemoteContent::Locked => Err(of_store(StoreError::NoKey)),
+            RemoteContent::Locked(_) => Err(of_store(StoreError::NoKey)),
         }
     }
 
@@ -327,8 +352,8 @@ impl RemoteFile {
             "validator": self.remote.validator(),
             "kind": match self.content {
                 RemoteContent::Plain => "plain",
-                RemoteContent::Packed(_) | RemoteContent::Locked => "packed",
-                RemoteContent::Archive(_) => "archive",
+                RemoteContent::Packed(_) | RemoteContent::Locked(Encrypted::Packed) => "packed",
+                RemoteContent::Archive(_) | RemoteContent::Locked(Encrypted::Archive) => "archive",
             },
             "requests": traffic.requests,
             "bytes": traffic.bytes,
@@ -355,7 +380,10 @@ impl RemoteFile {
             }
             RemoteContent::Packed(file) => info_json(&file.snapshot.info().map_err(of_store)?),
             RemoteContent::Archive(archive) => archive.report()?,
-            RemoteContent::Locked => {
+            RemoteContent::Locked(Encrypted::Archive) => {
+                json!({"format": "zstd seekable", "file_bytes": self.remote.len()})
+            }
+            RemoteContent::Locked(Encrypted::Packed) => {
                 let bytes = RemoteBytes(Arc::clone(&self.remote));
                 let known = without_key(&bytes).map_err(of_store)?;
                 json!({
