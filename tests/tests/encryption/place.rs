@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 use litepack_io::random::SplitMix64;
-use litepack_tests::vfs;
+use litepack_tests::{scale, vfs};
 use rusqlite::{Connection, ErrorCode};
 
 /// What each row of text begins with.
@@ -63,7 +63,7 @@ fn blob(row: u64) -> Vec<u8> {
 /// Whether eight bytes of a blob are here.
 pub fn sings(content: &[u8]) -> bool {
     static WORDS: LazyLock<HashSet<[u8; 8]>> = LazyLock::new(|| {
-        let blobs = (1..=ROWS).map(blob);
+        let blobs = (1..=many_rows()).map(blob);
         let words = blobs.flat_map(|blob| blob.as_chunks().0.to_vec());
         words.collect()
     });
@@ -74,14 +74,23 @@ pub fn sings(content: &[u8]) -> bool {
     })
 }
 
+/// So many that they are a million canaries, of eight bytes each, where there is time for it.
+pub fn many_rows() -> u64 {
+    scale(ROWS, 83_400)
+}
+
 pub fn fill(connection: &Connection) {
+    fill_with(connection, ROWS);
+}
+
+pub fn fill_with(connection: &Connection, rows: u64) {
     let table = "create table t(a integer primary key, b text, c blob)";
     connection.execute_batch(table).unwrap();
     connection.execute_batch("begin").unwrap();
     let mut insert = connection
         .prepare("insert into t values (?, ?, ?)")
         .unwrap();
-    for row in 1..=ROWS {
+    for row in 1..=rows {
         let text = format!("{CANARY}{row}");
         insert.execute((row as i64, text, blob(row))).unwrap();
     }
