@@ -16,7 +16,8 @@ pub(crate) struct Limits {
     pub(crate) machine: u64,
     /// The least that a group of the process may take, if any has a limit.
     group: Option<u64>,
-    /// Bytes that the process may map (`ulimit -v`, `ulimit -d`), if there is a limit.
+    /// Bytes that the process may map, if there is a limit: it is asked for one (`ulimit -v`, `ulimit -d`), or its
+    /// addresses end.
     mapped: Option<u64>,
     /// The system counts all that is mapped as if it were used (`vm.overcommit_memory=2`).
     counts_all: bool,
@@ -33,6 +34,8 @@ pub(crate) struct Share {
 
 /// The memory assumed for a machine that does not say how much it has.
 const UNKNOWN: u64 = 1 << 30;
+/// The bytes that a process can have addresses for: with 32 bits some 2 GiB everywhere, and there may be much more memory.
+const ADDRESSES: u64 = isize::MAX as u64;
 /// The bytes of a container left free at least, unless that is more than a quarter.
 const KEPT_MIN: u64 = 16 << 20;
 
@@ -101,7 +104,7 @@ impl Limits {
     pub(crate) fn now() -> Limits {
         let limits = Limits::under(Path::new("/"));
         Limits {
-            mapped: mapped(),
+            mapped: mapped().into_iter().chain([ADDRESSES]).min(),
             group: pretended().or(limits.group),
             ..limits
         }
@@ -243,6 +246,15 @@ mod tests {
 
     fn same(share: u64) -> Option<Share> {
         either(share, share)
+    }
+
+    /// A program that has taken all its addresses cannot map what the host needs, however much memory there is.
+    #[test]
+    fn most_of_the_addresses_are_left_to_the_host() {
+        let part = isize::MAX as u64 / 4;
+        let share = Limits::now().share();
+        let is_least = share.is_none_or(|share| share.all.max(share.part) <= part);
+        assert!(is_least, "{share:?}");
     }
 
     #[test]
