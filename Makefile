@@ -1,7 +1,7 @@
 .DEFAULT_GOAL := help
 .PHONY: help build dist dist-bench install uninstall lint test test-long test-threads e2e test-sqlite demo bench bench-quick \
 	bench-integers bench-integers-quick fuzz check-all deny packages packages-arm64 test-packages \
-	test-arm64 test-core test-adopt demo-scale
+	test-arm64 test-bigendian test-32bit test-core test-adopt demo-scale
 
 # Seconds for each fuzz target, and names of SQLite test files (default: all but those in left_out.tsv),
 # and of packages (default: all).
@@ -93,9 +93,21 @@ test-core: ## the tests of the crates alone, for systems where not all of `make 
 	cargo test $(foreach crate,reclaimable io btree codec store log archive columns engine sqlite database ingest catalog tune advise,-p litepack-$(crate)) -p litepack
 	cargo build --release -p litepack-extension -p litepack-cli
 
-test-arm64: build ## the tests of what stores bytes, and the extension, on arm64 in an emulator
-	@scripts/need cargo cc sqlite3 arm64-rust arm64-cc arm64-emulator
-	tests/arm64/run $(RELEASE)/liblitepack.so $(RELEASE)/litepack
+# What each has of this machine, to exchange files with: as compiled for tests, which is soon done.
+PLATFORM = cargo build -p litepack-extension -p litepack-cli && \
+	tests/platforms/run $(1) $(TARGET)/debug/liblitepack.so $(TARGET)/debug/litepack
+
+test-arm64: ## the tests of what stores bytes, the extension and the command on arm64 in an emulator
+	@scripts/need cargo cc sqlite3 apt-get any-rust aarch64-linux-gnu-gcc emulator
+	$(call PLATFORM,arm64)
+
+test-bigendian: ## the same on s390x, whose numbers begin with the most significant byte
+	@scripts/need cargo cc sqlite3 apt-get any-rust s390x-linux-gnu-gcc emulator
+	$(call PLATFORM,bigendian)
+
+test-32bit: ## the same on i686, by this processor (x86-64)
+	@scripts/need cargo cc sqlite3 apt-get any-rust i686-linux-gnu-gcc
+	$(call PLATFORM,32bit)
 
 test-sqlite: ## SQLite's own test suite, plain and packed (FILES="wal.test pager*" for a part)
 	@scripts/need cargo cc make python3 tcl apt-source
