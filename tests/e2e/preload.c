@@ -67,13 +67,22 @@ int shut_down(void) { return sqlite3_shutdown(); }
 const char *sqlite3_db_filename(void *, const char *);
 
 static const char *other;
+static int counted, refused, wrong;
 
+/* It answers, or SQLite says that it cannot be opened (14); never that it is no database. */
 static int open_other(void *db) {
     const char *name = sqlite3_db_filename(db, "main");
     const char *file = strrchr(name ? name : "", '/');
-    if (!file || strcmp(file, strrchr(other, '/')) != 0) rows(other);
+    if (file && strcmp(file, strrchr(other, '/')) == 0) return 0;
+    int found = rows(other);
+    counted += found == 3000;
+    refused += found == -14;
+    wrong += found != 3000 && found != -14;
     return 0;
 }
+
+/* Whether each one that was opened so has answered, but for the innermost. */
+int beside_went_well(void) { return counted > 0 && refused == 1 && wrong == 0; }
 
 /* Has SQLite open that one beside each other one. */
 int open_beside(const char *name) {
@@ -215,6 +224,7 @@ int main(int count, char **arguments) {
     } else if (strcmp(check, "beside") == 0) {
         EXPECT(((by_name)dlsym(one, "open_beside"))(database) == 0);
         EXPECT(rows(one) == ROWS);
+        EXPECT(ask(one, "beside_went_well"));
     } else if (strcmp(check, "threads") == 0) {
         pthread_t threads[THREADS];
         EXPECT(call_when_opening(one, wait_while_opening) == 0);

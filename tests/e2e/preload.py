@@ -282,6 +282,107 @@ def an_encrypted_database_opens_with_its_key(place):
     assert result.returncode != 0 and "file is not a database" in result.stderr, result
 
 
+# Without the extension
+
+
+def preloaded(preload, code, *arguments):
+    """What Python says that has this library loaded into it."""
+    return alone(PYTHON, "-c", TELL + code, *arguments, env=os.environ | {"LD_PRELOAD": preload})
+
+
+# Says how many rows there are, or why not.
+TELL = """if True:
+    import os, sqlite3, sys
+    def tell(name, **options):
+        try:
+            print(*sqlite3.connect(name, **options).execute("select count(*) from t").fetchone())
+        except sqlite3.Error as error:
+            print(error)
+"""
+REFUSED = "unable to open database file"
+
+
+def without_the_extension_a_packed_file_is_refused(place):
+    databases(place, "a.db")
+    os.chdir(place)
+    subprocess.run([COMMAND, "archive", "create", "plain.db", "a.zst"], check=True, capture_output=True)
+    before = open("a.db", "rb").read()
+    preload = shutil.copy(PRELOAD, place)
+    code = """
+    for name in ["a.db", "plain.db", "a.db", "a.zst", "empty.db", ":memory:"]: tell(name)
+    for name in ["a.db?mode=rw", "%61.db", "plain.db"]: tell("file:" + name, uri=True)
+    tell("new.db")
+    """
+    none = "no such table: t"
+    wanted = [REFUSED, ROWS, REFUSED, REFUSED, none, none, REFUSED, REFUSED, ROWS, none]
+    open("empty.db", "wb").close()
+    assert preloaded(preload, code).split("\n") == [str(line) for line in wanted]
+    assert open("a.db", "rb").read() == before
+    # SQLite's own connection says it, and for a plain file nothing is loaded in vain.
+    result = subprocess.run([SHELL, "a.db", ".log stderr", "select 1 from t"], capture_output=True, text=True,
+                            env=os.environ | {"LD_PRELOAD": preload})
+    assert result.returncode != 0 and REFUSED in result.stderr, result
+
+
+def locks_stay_when_a_plain_file_is_looked_at(place):
+    databases(place)
+    code = """
+    db = sqlite3.connect("plain.db", isolation_level=None)
+    db.execute("begin immediate")
+    tell("plain.db")
+    import subprocess
+    code = "import sqlite3; sqlite3.connect('plain.db', timeout=0).execute('begin immediate')"
+    other = subprocess.run([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True, env={})
+    print("locked" in other.stderr)
+    """
+    os.chdir(place)
+    assert preloaded(shutil.copy(PRELOAD, place), code) == f"{ROWS}\nTrue"
+
+
+def without_memory_for_the_extension_a_packed_file_is_refused(place):
+    databases(place, "a.db")
+    code = """
+    import resource
+    used = int(open("/proc/self/statm").read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+    resource.setrlimit(resource.RLIMIT_AS, (used + (4 << 20), hard))
+    tell("a.db")
+    tell("plain.db")
+    resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
+    tell("a.db")
+    tell("plain.db")
+    """
+    os.chdir(place)
+    assert preloaded(PRELOAD, code) == f"{REFUSED}\n{ROWS}\n{ROWS}\n{ROWS}"
+
+
+def a_planted_extension_is_not_loaded(place):
+    databases(place, "a.db")
+    true, other, planted = place + "/true", place + "/other", place + "/planted.so"
+    source = '#include <fcntl.h>\n__attribute__((constructor)) static void run(void) { creat("ran", 0600); }'
+    building = ["cc", "-shared", "-fPIC", "-x", "c", "-o", planted, "-"]
+    subprocess.run(building, input=source, text=True, check=True)
+    os.chdir(place)
+    os.mkdir(true)
+    preload = shutil.copy(PRELOAD, true)
+    shutil.copy(EXTENSION, true + "/liblitepack.so")
+    assert preloaded(preload, "tell('a.db')") == str(ROWS)
+    # An update puts another file into the same directory.
+    update = "os.rename(sys.argv[1], 'former'); import shutil; shutil.copy('former', sys.argv[1]); tell('a.db')"
+    assert preloaded(preload, update, true + "/liblitepack.so") == str(ROWS)
+    os.mkdir(other)
+    shutil.copy(planted, other + "/liblitepack.so")
+    swap = "os.rename('true', 'away'); os.rename('other', 'true'); tell('a.db'); tell('plain.db')"
+    assert preloaded(preload, swap) == f"{REFUSED}\n{ROWS}"
+    # By a path that depends on where the program is.
+    relative = "os.chdir('true'); tell('../a.db'); tell('../plain.db')"
+    shutil.copy(PRELOAD, "true")
+    shutil.copytree("away", "true/away")
+    shutil.copy(planted, "true/away/liblitepack.so")
+    assert preloaded("./away/" + os.path.basename(PRELOAD), relative) == f"{REFUSED}\n{ROWS}"
+    assert not os.path.exists("ran") and not os.path.exists("true/ran")
+
+
 # Each way to reach SQLite, by programs in C
 
 
@@ -380,6 +481,10 @@ CHECKS = [
     a_program_that_cannot_open_it_is_not_started,
     a_missing_library_is_told,
     an_encrypted_database_opens_with_its_key,
+    without_the_extension_a_packed_file_is_refused,
+    locks_stay_when_a_plain_file_is_looked_at,
+    without_memory_for_the_extension_a_packed_file_is_refused,
+    a_planted_extension_is_not_loaded,
     each_library_of_a_process_is_asked_for_its_own_databases,
     a_function_that_ends_with_the_call_reaches_the_only_sqlite,
     and_none_if_there_are_several,

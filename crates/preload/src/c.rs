@@ -8,14 +8,15 @@
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::ptr::{null, null_mut};
 
-use crate::{deepbind, register};
+use crate::{deepbind, extension, register};
 
 /// A call on its way, as the code below lays it out: what is in its registers, and where it returns to.
 #[cfg(target_arch = "x86_64")]
 #[repr(C)]
 pub struct Call {
     _aligned: usize,
-    _last: [usize; 2],
+    fourth: usize,
+    third: usize,
     second: usize,
     first: usize,
     caller: *const c_void,
@@ -29,7 +30,20 @@ pub struct Call {
     caller: *const c_void,
     first: usize,
     second: usize,
-    _last: [usize; 2],
+    third: usize,
+    fourth: usize,
+}
+
+impl Call {
+    /// What the call goes to if it was answered here.
+    pub fn answered(&mut self, code: c_int) -> Function {
+        self.first = code.cast_unsigned() as usize;
+        Function(answer as *const c_void)
+    }
+}
+
+extern "C" fn answer(code: c_int) -> c_int {
+    code
 }
 
 /// A function of the C library's or SQLite's name, which stands before that one.
@@ -93,24 +107,23 @@ stands_before! {
     dlopen goes to before_dlopen;
 }
 
-extern "C" fn before_open(call: &Call) -> Function {
+extern "C" fn before_open(call: &mut Call) -> Function {
     to_open(c"sqlite3_open", call)
 }
 
-extern "C" fn before_open16(call: &Call) -> Function {
+extern "C" fn before_open16(call: &mut Call) -> Function {
     to_open(c"sqlite3_open16", call)
 }
 
-extern "C" fn before_open_v2(call: &Call) -> Function {
+extern "C" fn before_open_v2(call: &mut Call) -> Function {
     to_open(c"sqlite3_open_v2", call)
 }
 
-fn to_open(name: &CStr, call: &Call) -> Function {
-    let Some(open) = Function::meant(name, call.caller) else {
-        return Function(no_open as *const c_void);
-    };
-    register::before_open(open);
-    open
+fn to_open(name: &CStr, call: &mut Call) -> Function {
+    match Function::meant(name, call.caller) {
+        Some(open) => register::before_open(open, call),
+        None => Function(no_open as *const c_void),
+    }
 }
 
 extern "C" fn before_shutdown(call: &Call) -> Function {
@@ -283,7 +296,7 @@ impl Path {
     const LEN: usize = 4096;
 
     /// All parts, one behind the other.
-    fn of(parts: &[&[u8]]) -> Option<Path> {
+    pub fn of(parts: &[&[u8]]) -> Option<Path> {
         let mut path = Path([0; Path::LEN]);
         let mut bytes = parts.iter().copied().flatten();
         // The last byte stays zero.
@@ -301,13 +314,34 @@ impl Path {
     }
 }
 
-/// The path of a file in the directory that this library was loaded from.
-pub fn beside_us(file: &[u8]) -> Option<Path> {
+/// The directory that this library was loaded from, with the slash behind it.
+pub fn our_directory() -> Option<&'static [u8]> {
     let ours = Image::ours()?;
-    // SAFETY: the name is the loader's own, a string that stays as long as we are loaded.
-    let name = unsafe { CStr::from_ptr(ours.name) }.to_bytes();
+    // SAFETY: the name is the loader's own, a string that stays as long as we are loaded, which is always.
+    let name: &'static [u8] = unsafe { CStr::from_ptr(ours.name) }.to_bytes();
     let end = name.iter().rposition(|byte| *byte == b'/')?;
-    Path::of(&[name.get(..=end)?, file])
+    name.get(..=end)
+}
+
+/// The loader calls this before the program begins.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static AT_START: extern "C" fn() = at_start;
+
+extern "C" fn at_start() {
+    extension::remember();
+}
+
+/// As much of a file as shows what it is.
+const HEAD: usize = 16;
+
+/// Whether a file with this beginning is a packed one (docs/format.md), or an archive: a frame of zstd, or one that zstd
+/// skips.
+fn is_ours(head: [u8; HEAD]) -> bool {
+    let [first, others @ ..] = &head;
+    head == *b"Litepack\r\n\x1a\n\0\0\0\0"
+        || head.starts_with(b"\x28\xb5\x2f\xfd")
+        || (first & 0xf0 == 0x50 && others.starts_with(b"\x2a\x4d\x18"))
 }
 
 /// A SQLite library of the process.
@@ -382,6 +416,101 @@ impl Library {
             close(db);
             code == 0
         }
+    }
+
+    /// Opens as the call says, without the extension; the code. None if that is a packed file or an archive:
+    /// then nothing is open.
+    ///
+    /// Which file it is SQLite alone knows: there are URIs, and other VFSes. And nobody else may open it, as closing it
+    /// would take away the locks that the process has on it.
+    pub fn open_unless_packed(&self, open: Function, call: &Call) -> Option<c_int> {
+        type Open = unsafe extern "C" fn(usize, usize, usize, usize) -> c_int;
+        // SAFETY: it is one of the functions that open a database. They take two to four arguments, all in registers.
+        let open = unsafe { core::mem::transmute::<Function, Open>(open) };
+        // SAFETY: the arguments are the program's.
+        let code = unsafe { open(call.first, call.second, call.third, call.fourth) };
+        if code != 0 {
+            return Some(code);
+        }
+        let to = core::ptr::with_exposed_provenance_mut::<Connection>(call.second);
+        // SAFETY: SQLite has written the connection there.
+        let db = unsafe { to.read() };
+        // SAFETY: it is open, and nobody else knows it yet.
+        if !unsafe { self.head(db) }.is_some_and(is_ours) {
+            return Some(code);
+        }
+        if let Some(close) = function!(self, c"sqlite3_close", fn(Connection) -> c_int) {
+            // SAFETY: as before. It is not used again: the program gets another one in its place.
+            unsafe { close(db) };
+        }
+        // SAFETY: as above.
+        unsafe { to.write(null_mut()) };
+        None
+    }
+
+    /// Answers as SQLite does if it cannot open a file, with a connection that says so; the code.
+    pub fn cannot_open(&self, call: &Call) -> c_int {
+        const READ_WRITE: c_int = 2;
+        const CANNOT_OPEN: c_int = 14;
+        let open = function!(
+            self,
+            c"sqlite3_open_v2",
+            fn(*const c_char, *mut Connection, c_int, *const c_char) -> c_int
+        );
+        let log = function!(self, c"sqlite3_log", fn(c_int, *const c_char, ...));
+        if let Some(log) = log {
+            let words = c"litepack: the file is packed, and the extension is not loaded";
+            // SAFETY: the format takes nothing.
+            unsafe { log(CANNOT_OPEN, words.as_ptr()) };
+        }
+        if let Some(open) = open {
+            let to = core::ptr::with_exposed_provenance_mut::<Connection>(call.second);
+            // SAFETY: the name is a string, and the program gave the place for a connection. SQLite cannot write a
+            // directory.
+            unsafe { open(c"/".as_ptr(), to, READ_WRITE, null()) };
+        }
+        CANNOT_OPEN
+    }
+
+    /// What the file of a connection begins with.
+    ///
+    /// # Safety
+    /// `db` is open, and no other thread uses it.
+    unsafe fn head(&self, db: Connection) -> Option<[u8; HEAD]> {
+        const FILE_POINTER: c_int = 7;
+        const OK: c_int = 0;
+        const SHORT_READ: c_int = 522;
+        /// The beginning of SQLite's `sqlite3_io_methods`.
+        #[repr(C)]
+        struct Methods {
+            version: c_int,
+            close: *const c_void,
+            read: unsafe extern "C" fn(*mut File, *mut c_void, c_int, i64) -> c_int,
+        }
+        /// SQLite's `sqlite3_file`.
+        #[repr(C)]
+        struct File {
+            methods: *const Methods,
+        }
+        let control = function!(
+            self,
+            c"sqlite3_file_control",
+            fn(Connection, *const c_char, c_int, *mut c_void) -> c_int
+        )?;
+        let mut file: *mut File = null_mut();
+        let mut bytes = [0; HEAD];
+        let len = c_int::try_from(bytes.len()).ok()?;
+        // SAFETY: the connection is open, so its file is there as long as it is; one that is not open, as that of a
+        // database in memory, has no methods. They read into what is as long as they are told.
+        let code = unsafe {
+            let place = (&raw mut file).cast();
+            if control(db, null(), FILE_POINTER, place) != 0 || file.is_null() {
+                return None;
+            }
+            let methods = (*file).methods.as_ref()?;
+            (methods.read)(file, bytes.as_mut_ptr().cast(), len, 0)
+        };
+        (code == OK || code == SHORT_READ).then_some(bytes)
     }
 
     /// Writes a message of SQLite's to its log if the code is that of an error, and frees it.

@@ -4,9 +4,10 @@
 //! SQLite library there, and promises a process without SQLite that nothing happens.
 //!
 //! ```text
-//! register.rs  which library gets the extension, and when
-//! deepbind.rs  libraries that are loaded so that nothing can stand before what they call
-//! c.rs         what the program calls, the system's loader, SQLite's functions
+//! register.rs   which library gets the extension, and when, and what happens without it
+//! extension.rs  where the extension is
+//! deepbind.rs   libraries that are loaded so that nothing can stand before what they call
+//! c.rs          what the program calls, the system's loader, SQLite's functions
 //! ```
 //!
 //! It stands before the functions of SQLite that open a database. A call to one of them first has the extension loaded
@@ -31,4 +32,5 @@
 
 mod c;
 mod deepbind;
+mod extension;
 mod register;
