@@ -57,6 +57,12 @@ int rows(const char *name) {
 /* Ends with the call, which then returns to its caller's caller. */
 __attribute__((optimize("O2"))) int open_at_last(const char *name, void **db) { return sqlite3_open(name, db); }
 
+/* Calls a function of another library, and goes on. */
+int call_open(int (*open)(const char *, void **), const char *name, void **db) {
+    volatile int code = open(name, db);
+    return code;
+}
+
 const char *default_vfs(void) { return sqlite3_vfs_find(NULL)->name; }
 
 /* SQLITE_CONFIG_MEMSTATUS, which SQLite refuses once it is initialised. */
@@ -212,6 +218,9 @@ int main(int count, char **arguments) {
         EXPECT(((int (*)(void *))dlsym(one, "rows_of"))(db) == ROWS);
     } else if (strcmp(check, "either") == 0) {
         EXPECT(open_at_last(one, &db) == 7 && db == NULL);
+        int (*call_open)(void *, const char *, void **) = dlsym(other, "call_open");
+        EXPECT(call_open(dlsym(one, "open_at_last"), database, &db) == 7 && db == NULL);
+        EXPECT(rows(one) == ROWS && rows(other) == ROWS);
     } else if (strcmp(check, "configured") == 0) {
         EXPECT(ask(one, "configure") == 0);
         EXPECT(rows(one) == ROWS && ask(one, "configure") != 0);

@@ -8,6 +8,7 @@
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::ptr::{null, null_mut};
 
+use crate::calls::{self, Memory};
 use crate::{deepbind, extension, register};
 
 /// A call on its way, as the code below lays it out: what is in its registers, and where it returns to.
@@ -180,13 +181,13 @@ impl Function {
 
     /// The function that a call would go to without us, which returns to `caller`.
     ///
-    /// The system looks among the program and what it is linked to, then among what the caller was loaded with. A
-    /// function that ends with the call does not appear as the caller: if neither has it, it is the one that the process
-    /// has, if there is just one.
+    /// The system looks among the program and what it is linked to, then among what the caller was loaded with. Whether
+    /// it is the caller to which the call returns is not always known ([`calls`]). If not, it is the function that the
+    /// process has, if there is just one.
     fn meant(name: &CStr, caller: *const c_void) -> Option<Function> {
         // SAFETY: the name is a string. The loader takes us for the one that asks, and looks behind us.
         let next = Function::found(unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) });
-        next.or_else(|| Image::of(caller)?.function(name))
+        next.or_else(|| Image::that_called(caller)?.function(name))
             .or_else(|| only_one(name))
     }
 }
@@ -214,6 +215,17 @@ impl Image {
         })
     }
 
+    /// The one that a call of ours returns to, if that has surely called us.
+    fn that_called(caller: *const c_void) -> Option<Image> {
+        let image = Image::of(caller)?;
+        let ours = Image::ours()?.at;
+        let is_ours = |function: usize| {
+            let function = core::ptr::without_provenance::<c_void>(function);
+            Image::of(function).is_some_and(|image| image.at == ours)
+        };
+        calls::goes_to(&image, caller.addr(), is_ours).then_some(image)
+    }
+
     fn ours() -> Option<Image> {
         Image::of(no_shutdown as *const c_void)
     }
@@ -223,6 +235,52 @@ impl Image {
         // SAFETY: the name is the loader's own, and stays as long as the file is loaded.
         unsafe { function_of(self.name, name) }
     }
+}
+
+impl Memory for Image {
+    fn bytes<const LEN: usize>(&self, at: usize) -> Option<[u8; LEN]> {
+        let mut wanted = Within {
+            at,
+            len: LEN,
+            is_readable: false,
+        };
+        // SAFETY: the function is one for this purpose, and gets what it is for.
+        unsafe { libc::dl_iterate_phdr(Some(look_for), (&raw mut wanted).cast()) };
+        let from = core::ptr::with_exposed_provenance::<[u8; LEN]>(at);
+        let is_here = Image::of(from.cast()).is_some_and(|image| image.at == self.at);
+        // SAFETY: it is in what the loader has mapped of this file so that it can be read. That stays: a function of the
+        // file is being called.
+        (wanted.is_readable && is_here).then(|| unsafe { from.read_unaligned() })
+    }
+}
+
+/// Bytes of the process, and whether they can be read.
+struct Within {
+    at: usize,
+    len: usize,
+    is_readable: bool,
+}
+
+unsafe extern "C" fn look_for(info: *mut libc::dl_phdr_info, _: usize, data: *mut c_void) -> c_int {
+    // SAFETY: `bytes` has the loader call this with a `Within`, which nothing else uses meanwhile.
+    let wanted = unsafe { &mut *data.cast::<Within>() };
+    // SAFETY: the loader gives a description.
+    let info = unsafe { &*info };
+    for number in 0..usize::from(info.dlpi_phnum) {
+        // SAFETY: there are as many of them.
+        let segment = unsafe { &*info.dlpi_phdr.add(number) };
+        let start = info.dlpi_addr.wrapping_add(segment.p_vaddr);
+        let from = (wanted.at as u64).checked_sub(start);
+        let end = from.and_then(|from| from.checked_add(wanted.len as u64));
+        if segment.p_type == libc::PT_LOAD
+            && segment.p_flags & libc::PF_R != 0
+            && end.is_some_and(|end| end <= segment.p_memsz)
+        {
+            wanted.is_readable = true;
+            return 1;
+        }
+    }
+    0
 }
 
 /// A function of the loaded file of this name, or of what it was loaded with, unless it is ours.

@@ -7,6 +7,7 @@
 //! register.rs   which library gets the extension, and when, and what happens without it
 //! extension.rs  where the extension is
 //! deepbind.rs   libraries that are loaded so that nothing can stand before what they call
+//! calls.rs      whether a function was called by the code that it returns to
 //! c.rs          what the program calls, the system's loader, SQLite's functions
 //! ```
 //!
@@ -31,6 +32,7 @@
 )]
 
 mod c;
+mod calls;
 mod deepbind;
 mod extension;
 mod register;
