@@ -164,9 +164,10 @@ pub(crate) struct Opener {
 }
 
 impl Opener {
-    /// A number that other archives do not have.
+    /// A number that other archives do not have, and that nobody knows who has no key: pages are cached under it.
     pub(crate) fn number(&self) -> u64 {
-        XxHash64::oneshot(0, &self.identity)
+        self.keys
+            .number_of(&[b"litepack archive cache", &self.identity[..]].concat())
     }
 
     /// Opens a frame in place, and leaves it without its tag.

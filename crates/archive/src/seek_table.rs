@@ -161,6 +161,9 @@ impl SeekTable {
         }
         let frames = word(&end, 0).unwrap_or_default();
         let len = sealed::table_len(frames);
+        if len > end_at {
+            return Err(damaged(format!("{frames} frames do not fit into the file")));
+        }
         if len > TABLE_MAX {
             return Err(Error::Limit(format!(
                 "its seek table takes {len} bytes and may take {TABLE_MAX}"

@@ -75,6 +75,9 @@ impl Remote {
     /// that tells versions of the file apart, an empty file.
     pub fn open(url: &str, options: Options) -> Result<Remote> {
         options.check()?;
+        if has_key(url) {
+            return Err(Error::Settings(KEY_IN_URL.into()));
+        }
         let mut headers = options.headers.clone();
         let start = if is_object(url) {
             Start::Store(Box::new(Object::new(url, &options)?))
@@ -428,6 +431,19 @@ fn copy(buf: &mut [u8], offset: u64, block: u64, bytes: &[u8]) {
     if let (Some(from), Some(to)) = (from.get(..n), to.get_mut(..n)) {
         to.copy_from_slice(from);
     }
+}
+
+/// Why a URL is refused that would send the key of a database to its server.
+const KEY_IN_URL: &str = "the URL has hexkey= in its own query, and the server would be sent the key: give it as a \
+                          parameter of SQLite's, beside url=, or by PRAGMA key";
+
+/// Whether a URL has a key for Litepack in its query.
+fn has_key(url: &str) -> bool {
+    let query = url.split_once('?').map_or("", |(_, query)| query);
+    let names = query.split(['&', '#']).map(|part| part.split('=').next());
+    names
+        .flatten()
+        .any(|name| name.eq_ignore_ascii_case("hexkey"))
 }
 
 /// A hash of everything that decides which bytes the server gives: whom it is asked as, too.

@@ -85,6 +85,18 @@ fn a_user_in_the_url_is_sent_as_it_should_be() {
 }
 
 #[test]
+fn a_key_in_the_url_is_sent_to_nobody() {
+    let server = Server::of(file(10));
+    for query in ["hexkey=00ff", "a=b&HexKey=00ff", "a&hexkey"] {
+        let error = Remote::open(&server.url(&format!("/a.db?{query}")), options()).unwrap_err();
+        assert!(matches!(error, Error::Settings(_)), "{error}");
+        assert!(!error.to_string().contains("00ff"));
+    }
+    assert!(server.requests().is_empty());
+    Remote::open(&server.url("/hexkey=?a=hexkey"), options()).unwrap();
+}
+
+#[test]
 fn what_was_signed_for_a_while_is_signed_again() {
     let file = file(10 * BLOCK);
     let served = file.clone();

@@ -24,7 +24,7 @@ use crate::c::codes::{
 use crate::c::library::Shim;
 use crate::failure::{Failure, While, report};
 use crate::files::Database;
-use crate::files::archive::ArchiveFile;
+use crate::files::archive::{self, ArchiveFile};
 use crate::files::company::{SHARED, Wishes};
 use crate::files::journal::JournalFile;
 use crate::files::keyed::KeyedFile;
@@ -130,8 +130,15 @@ pub(crate) struct Opening<'a> {
 }
 
 impl Opening<'_> {
-    /// Opens it.
+    /// Opens it. SQLite names a file that it cannot open with all of its URI, so one with a key fails at its first use.
     pub(crate) fn main(&self) -> Result<Opened, Failure> {
+        match self.open() {
+            Err(failure) if has_key(&self.name.parameters()) => Ok(self.refuse_after(&failure)),
+            opened => opened,
+        }
+    }
+
+    fn open(&self) -> Result<Opened, Failure> {
         let (shim, api) = (self.shim, self.shim.api());
         let explicit = !shim.is_default || self.name.parameter(c"vfs").as_deref() == Some(NAME);
         let parameters = self.name.parameters();
@@ -161,11 +168,8 @@ impl Opening<'_> {
                 opened => opened,
             };
         }
-        // SQLite names a file that it cannot attach, with all of its URI.
         let (disk, granted) = match self.name.host().open(self.flags) {
-            Err(code) if explicit && has_key_in_uri => {
-                return Ok(self.refuse_after(&Failure::new(code, CANNOT_OPEN)));
-            }
+            Err(code) if has_key_in_uri => return Err(Failure::new(code, CANNOT_OPEN)),
             opened => opened?,
         };
         let (kind, is_encrypted) = look_at(api, &disk)?;
@@ -178,12 +182,11 @@ impl Opening<'_> {
                 Err(why) => return Ok(self.refuse(why)),
             };
             let is_empty = kind == FileKind::Empty;
-            return match self.packed((disk, granted), (is_empty, is_encrypted), asked) {
-                Err(failure) if has_key_in_uri => Ok(self.refuse_after(&failure)),
-                opened => opened,
-            };
+            return self.packed((disk, granted), (is_empty, is_encrypted), asked);
         }
-        if kind == FileKind::Zstd && litepack_archive::is_encrypted(&disk).is_ok_and(|is| is) {
+        if kind == FileKind::Zstd
+            && litepack_archive::is_encrypted(&disk).map_err(archive::failure)?
+        {
             drop(disk);
             let key = match key_from(&parameters, offered) {
                 Ok(key) => key,

@@ -8,7 +8,7 @@ use litepack_tests::vfs;
 use litepack_webserver::{Reply, Server};
 use rusqlite::{Connection, ErrorCode};
 
-use crate::place::{IN_URI, KEY, Place, count, failure, fill, give, sings};
+use crate::place::{IN_URI, KEY, Place, count, failure, fill, fill_with, give, sings};
 
 const OTHER: &str = "x'ff112233445566778899aabbccddeeff00112233445566778899aabbccddeeff'";
 /// The cache directory is the process's.
@@ -249,6 +249,56 @@ fn a_changed_file_and_damage_are_errors_and_what_was_wrong_once_is_fetched_again
         }
         assert!(server.requests().len() < 50);
     }
+}
+
+/// Something is damaged, and what comes then is sound, but of another state of the file. SQLite has pages of the former
+/// one and does not look again, so nothing more is read.
+#[test]
+fn two_states_of_a_file_are_not_mixed_after_damage() {
+    if !vfs::is_litepack() || vfs::is_encrypted() {
+        return vfs::skip_packed();
+    }
+    let _settings = with_settings_as_they_are();
+    let place = Place::new();
+    let path = place.path("states.db");
+    let connection = crate::place::open(&path, KEY).unwrap();
+    fill_with(&connection, 10_000);
+    connection.close().unwrap();
+    let mut states = vec![std::fs::read(&path).unwrap()];
+    let connection = crate::place::open(&path, KEY).unwrap();
+    connection
+        .execute_batch("update t set b = b || 'later'")
+        .unwrap();
+    connection.close().unwrap();
+    states.push(std::fs::read(&path).unwrap());
+    let len = states.iter().map(Vec::len).max().unwrap();
+    states.iter_mut().for_each(|state| state.resize(len, 0));
+    // Which state is sent, and whether it is damaged, once.
+    let sent = std::sync::Arc::new(Mutex::new((0, false)));
+    let now = std::sync::Arc::clone(&sent);
+    let server = Server::start(move |request| {
+        let mut now = now.lock().unwrap();
+        let mut reply = Reply::part(&states[now.0], "\"one\"", request);
+        if std::mem::take(&mut now.1) {
+            reply.body.iter_mut().for_each(|byte| *byte ^= 4);
+            now.0 = 1;
+        }
+        reply
+    });
+    let connection = with_key(&server.url("/states.db"));
+    let row = "select b from t where a = 1";
+    let first: String = connection.query_row(row, [], |row| row.get(0)).unwrap();
+    assert!(!first.ends_with("later"));
+    sent.lock().unwrap().1 = true;
+    for _ in 0..3 {
+        let error = count(&connection).unwrap_err();
+        assert_eq!(
+            error.sqlite_error_code(),
+            Some(ErrorCode::DatabaseCorrupt),
+            "{error}"
+        );
+    }
+    assert_eq!(sent.lock().unwrap().0, 1);
 }
 
 /// A row takes as many requests as from a file that is not encrypted.

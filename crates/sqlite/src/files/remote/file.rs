@@ -66,6 +66,8 @@ enum RemoteContent {
     /// An encrypted packed file or archive without its key.
     Locked(Encrypted),
     Archive(Box<ArchiveFile<RemoteBytes>>),
+    /// What came later was of another state of the file than what was open. SQLite has pages of that.
+    Other,
 }
 
 /// What is encrypted.
@@ -78,6 +80,8 @@ enum Encrypted {
 #[derive(Debug)]
 struct RemotePackedFile {
     snapshot: Snapshot<RemoteBytes>,
+    /// The first bytes of the file, which say which commit it is.
+    head: Box<[u8; HEAD_LEN]>,
     /// Keeps the name of its pages in the cache for other connections.
     _file: Arc<FileId>,
 }
@@ -85,19 +89,27 @@ struct RemotePackedFile {
 impl RemotePackedFile {
     fn open(
         remote: &Arc<Remote>,
+        head: [u8; HEAD_LEN],
         key: Option<&Arc<UserKey>>,
     ) -> litepack_store::Result<RemotePackedFile> {
-        let file = open_files::name(Key::RemotePacked(remote.identity()));
+        let mut file = open_files::name(Key::RemotePacked(remote.identity()));
         let options = litepack_store::Options {
             file: *file,
             key: key.cloned(),
             ..litepack_store::Options::default()
         };
         let mut snapshot = Snapshot::open(RemoteBytes(Arc::clone(remote)), &options)?;
+        // What a handle without the key has read under the file's name may be anything.
+        if let Some(keys) = snapshot.keys() {
+            let name = remote.identity() ^ u128::from(keys.number_of(CACHE_NAME));
+            file = open_files::name(Key::RemotePacked(name));
+            snapshot.set_file(*file);
+        }
         // The file never changes, so this is its commit for good.
         snapshot.refresh()?;
         Ok(RemotePackedFile {
             snapshot,
+            head: Box::new(head),
             _file: file,
         })
     }
@@ -151,9 +163,8 @@ impl RemoteContent {
     fn of(remote: &Arc<Remote>, key: Option<&Arc<UserKey>>) -> Result<RemoteContent, Failure> {
         let mut head = [0; HEAD_LEN];
         let n = remote.read_at(&mut head, 0).map_err(unread)?;
-        let head = &head[..n];
-        match FileKind::of(head, remote.len()) {
-            FileKind::Packed => match RemotePackedFile::open(remote, key) {
+        match FileKind::of(&head[..n], remote.len()) {
+            FileKind::Packed => match RemotePackedFile::open(remote, head, key) {
                 Ok(packed) => Ok(RemoteContent::Packed(Box::new(packed))),
                 Err(StoreError::NoKey | StoreError::WrongKey) => {
                     Ok(RemoteContent::Locked(Encrypted::Packed))
@@ -178,7 +189,7 @@ impl RemoteContent {
                 let why = "there is a key, and the file is not encrypted";
                 Err(Failure::new(NOTADB, why))
             }
-            FileKind::Plain => match expect_database_len(head, remote.len()) {
+            FileKind::Plain => match expect_database_len(&head[..n], remote.len()) {
                 Ok(()) => Ok(RemoteContent::Plain),
                 Err(why) => Err(Failure::new(CORRUPT, format!("{}: {why}", remote.url()))),
             },
@@ -196,6 +207,16 @@ impl RemoteContent {
             RemoteContent::Packed(file) => file.snapshot.read(offset, buf).map_err(of_store),
             RemoteContent::Archive(archive) => archive.read(buf, offset),
             RemoteContent::Locked(_) => Err(of_store(StoreError::NoKey)),
+            RemoteContent::Other => Err(other_state()),
+        }
+    }
+
+    /// Whether both are the same state of the file, as far as that is known without reading all of it.
+    fn is_same(&self, other: &RemoteContent) -> bool {
+        match (self, other) {
+            (RemoteContent::Packed(one), RemoteContent::Packed(other)) => one.head == other.head,
+            (RemoteContent::Archive(one), RemoteContent::Archive(other)) => one.is_same(other),
+            _ => false,
         }
     }
 }
@@ -211,6 +232,7 @@ impl File for RemoteFile {
             RemoteContent::Packed(file) => Ok(file.snapshot.size()),
             RemoteContent::Archive(archive) => archive.size(),
             RemoteContent::Locked(_) => Err(of_store(StoreError::NoKey)),
+            RemoteContent::Other => Err(other_state()),
         })
     }
 
@@ -270,6 +292,7 @@ impl Database for RemoteFile {
             (RemoteContent::Archive(archive), name) => archive.setting(name),
             (RemoteContent::Plain, Name::Threads) => Err(THREADS.into()),
             (RemoteContent::Locked(_), Name::Threads) => Err(StoreError::NoKey.to_string()),
+            (RemoteContent::Other, Name::Threads) => Err(OTHER_STATE.into()),
             (_, Name::CacheMb) => Ok((Cache::shared().limit() >> 20).to_string()),
         }
     }
@@ -290,6 +313,7 @@ impl Database for RemoteFile {
                 self.settings.push(setting);
                 Ok(())
             }
+            (RemoteContent::Other, Setting::Threads(_)) => Err(OTHER_STATE.into()),
             (_, Setting::CacheMb(_)) => Ok(()),
         }
     }
@@ -310,6 +334,7 @@ impl Database for RemoteFile {
             }
             RemoteContent::Archive(archive) => archive.check(),
             RemoteContent::Locked(_) => Err(of_store(StoreError::NoKey)),
+            RemoteContent::Other => Err(other_state()),
         }
     }
 
@@ -333,10 +358,15 @@ impl RemoteFile {
             Err(failure) if failure.code == CORRUPT && !self.is_fetched_again => {
                 self.is_fetched_again = true;
                 self.remote.forget();
-                // The table of an archive may be wrong, too.
+                // The table of an archive may be wrong, too. If what came is of another state of the file, the whole of it
+                // is sound, and with what SQLite has of the former one it is not.
                 let content = RemoteContent::of(&self.remote, self.key.as_ref());
-                self.content = content.map_err(|_| failure)?;
-                ask(&mut self.content, &self.remote)
+                let content = content.ok().filter(|content| self.content.is_same(content));
+                self.content = content.unwrap_or(RemoteContent::Other);
+                match self.content {
+                    RemoteContent::Other => Err(failure),
+                    _ => ask(&mut self.content, &self.remote),
+                }
             }
             done => done,
         }
@@ -354,6 +384,7 @@ impl RemoteFile {
                 RemoteContent::Plain => "plain",
                 RemoteContent::Packed(_) | RemoteContent::Locked(Encrypted::Packed) => "packed",
                 RemoteContent::Archive(_) | RemoteContent::Locked(Encrypted::Archive) => "archive",
+                RemoteContent::Other => "other",
             },
             "requests": traffic.requests,
             "bytes": traffic.bytes,
@@ -380,6 +411,7 @@ impl RemoteFile {
             }
             RemoteContent::Packed(file) => info_json(&file.snapshot.info().map_err(of_store)?),
             RemoteContent::Archive(archive) => archive.report()?,
+            RemoteContent::Other => return Err(other_state()),
             RemoteContent::Locked(Encrypted::Archive) => {
                 json!({"format": "zstd seekable", "file_bytes": self.remote.len()})
             }
@@ -415,8 +447,15 @@ pub fn remote_info(
     report.map_err(|failure| failure.why.into_owned())
 }
 
+/// Keeps names of encrypted files in the cache apart from those of others.
+const CACHE_NAME: &[u8] = b"litepack remote cache";
+const OTHER_STATE: &str = "something was damaged, and what the server sent then is of another state of the file: open it again";
 const LEVEL: &str = "a file on a server is not written, so it has no level";
 const THREADS: &str = "a plain database is not decoded, so it needs no threads";
+
+fn other_state() -> Failure {
+    Failure::new(CORRUPT, OTHER_STATE)
+}
 
 #[expect(clippy::needless_pass_by_value, reason = "for map_err")]
 fn unread(error: Error) -> Failure {
