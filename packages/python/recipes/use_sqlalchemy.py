@@ -58,6 +58,15 @@ with create_engine(f"litepack:///{file}?mode=ro").connect() as db:
     refused(lambda: db.exec_driver_sql("delete from note"), sqlalchemy.exc.OperationalError, "readonly")
 refused(lambda: create_engine(f"litepack:///{file}?levle=9").connect(), sqlalchemy.exc.ArgumentError, "did you mean 'level'")
 refused(lambda: create_engine(f"litepack:///{file}?level=99").connect(), sqlalchemy.exc.DBAPIError, "level")
+# A key is taken whole, or refused.
+for name, end in (("path.db", ""), ("file:uri.db", "&uri=true")):
+    with create_engine(f"litepack:///{name}?key=a%26b%23c%25d{end}").begin() as db:
+        db.exec_driver_sql("create table t (a)")
+    wrong = create_engine(f"litepack:///{name}?key=a{end}")
+    refused(wrong.connect, sqlalchemy.exc.DBAPIError, "wrong key")
+    null = "litepack:///" + name.replace(".db", "-null.db") + f"?key=a%00b{end}"
+    refused(lambda: create_engine(null), ValueError, "null character")
+assert not [path for path in os.listdir() if "null" in path]
 assert not [path for path in os.listdir() if "?" in path or ":" in path], os.listdir()
 new = Path("what?#100%25 ü.db")
 with create_engine(sqlalchemy.URL.create("litepack", database=str(new))).begin() as db:

@@ -10,11 +10,15 @@ import sqlite3
 import subprocess
 import sys
 import textwrap
+import threading
 from contextlib import closing
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from urllib.parse import quote
 
 import pytest
 
 import litepack
+from litepack._keys import give_key
 
 PLAIN = b"SQLite format 3\0"
 LOADABLE = hasattr(sqlite3.Connection, "enable_load_extension")
@@ -90,6 +94,72 @@ def test_a_key_for_what_is_not_encrypted_is_an_error():
         with pytest.raises((sqlite3.DatabaseError, ValueError)) as error:
             litepack.connect("new.db", key=wrong)
         assert "secret" not in str(error.value)
+
+
+def test_a_sqlite_with_keys_of_its_own_is_not_given_one():
+    """One as SQLCipher's, which answers "ok" to any key of any database."""
+    asked = []
+
+    def cursor(row):
+        return type("Cursor", (), {"fetchone": lambda self: row})()
+
+    class Other:
+        def execute(self, sql):
+            asked.append(sql)
+            return cursor(None if "litepack" in sql else ("ok",))
+
+        def close(self):
+            asked.append("close")
+
+    with pytest.raises(sqlite3.NotSupportedError, match="not encrypted by Litepack"):
+        give_key("secret")(Other())
+    assert asked[-1] == "close" and not any("secret" in sql for sql in asked)
+
+
+def test_a_key_with_a_null_character_is_refused():
+    """SQLite would take what is before it, and a new database be encrypted with that."""
+    for connect in (
+        lambda: litepack.connect("file:new.db?key=a%00secret", uri=True),
+        lambda: litepack.connect("file:new.db?vfs=litepack&key=a%00secret", uri=True),
+        lambda: litepack.uri("new.db", key="a\0secret"),
+    ):
+        with pytest.raises(ValueError, match="null character in the parameter 'key'") as error:
+            connect()
+        assert "secret" not in str(error.value)
+    assert not os.path.exists("new.db")
+
+
+@pytest.mark.parametrize("query", ["hexkey=", "a=1&HexKey="])
+def test_a_key_is_not_sent_to_a_server(query):
+    asked = []
+    digits = "0f" * 32
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            asked.append(self.path)
+            self.send_error(404)
+
+        do_HEAD = do_GET
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}/a.db?{query}{digits}"
+        named = f"file:/a.db?mode=ro&url={quote(url, safe='')}"
+        for connect in (
+            lambda: litepack.connect(url),
+            lambda: litepack.connect(url, key="secret"),
+            lambda: litepack.connect(named, uri=True),
+            lambda: litepack.uri("a.db", url=url),
+        ):
+            with pytest.raises(ValueError, match="which the server would get") as error:
+                connect()
+            assert digits not in str(error.value)
+        # Beside it, it is ours; and key= is in many URLs.
+        beside = litepack.uri(url.partition("?")[0] + "?key=1", hexkey=digits)
+        with pytest.raises(sqlite3.Error):
+            sqlite3.connect(beside, uri=True).execute("select 1 from t")
+        server.shutdown()
+    assert not any(digits in path for path in asked)
 
 
 @pytest.mark.parametrize("without_methods", ["", "litepack._library.hasattr = lambda *arguments: False"])

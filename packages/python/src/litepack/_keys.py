@@ -14,9 +14,10 @@ def give_key(key: str | bytes | None) -> Callable[[sqlite3.Connection], None]:
 
     def give(connection: sqlite3.Connection) -> None:
         try:
-            # A database that is none of Litepack's knows no such pragma, and has no answer.
-            if connection.execute(pragma).fetchone() is None:
-                raise sqlite3.NotSupportedError("there is a key, and the database is not encrypted")
+            # Asked first: a SQLite that has keys of its own would take it, for a database that is none of Litepack's.
+            for sql in ("pragma litepack_version", pragma):
+                if connection.execute(sql).fetchone() is None:
+                    raise sqlite3.NotSupportedError("there is a key, and the database is not encrypted by Litepack")
         except BaseException:
             connection.close()
             raise

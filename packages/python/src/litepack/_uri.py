@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, quote
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from litepack._typing import Database, Parameter
 
@@ -48,8 +48,23 @@ def uri(database: Database, **parameters: Parameter) -> str:
     else:
         # Two slashes at the beginning would be a host in a URI.
         name = f"file:{'//' if path.startswith(b'/') else ''}{quote(path)}"
-    query = "&".join(f"{key}={quote(str(value), safe='')}" for key, value in {**chosen, **parameters}.items())
+    chosen.update(parameters)
+    _check((key, str(value)) for key, value in chosen.items())
+    query = "&".join(f"{key}={quote(str(value), safe='')}" for key, value in chosen.items())
     return f"{name}?{query}" if query else name
+
+
+_KEY_IN_URL = re.compile(r"\?(.*&)?hexkey=", re.IGNORECASE | re.DOTALL)
+
+
+def _check(parameters: Iterable[tuple[str, str]]) -> None:
+    """Refuses parameters of which SQLite would cut off the end, as of a key with a null character in it, and a URL that
+    would send the key of the database to the server."""
+    for name, value in parameters:
+        if "\0" in value:
+            raise ValueError(f"embedded null character in the parameter {name!r}")
+        if name == "url" and _KEY_IN_URL.search(value):
+            raise ValueError("hexkey= is in the query of the URL, which the server would get: give the key as key=...")
 
 
 _SCHEME = re.compile(r"[\0- ]*([A-Za-z][A-Za-z0-9+.-]*)://")
@@ -112,6 +127,8 @@ def add_vfs(named: str, parameters: Mapping[str, Parameter] | None = None) -> st
     if parameters:
         more = "&".join(f"{key}={quote(str(value), safe='')}" for key, value in parameters.items())
         query = f"{query}&{more}" if query else more
-    if path == "file::memory:" or any(key == "vfs" for key, _ in parse_qsl(query, keep_blank_values=True)):
+    there = parse_qsl(query, keep_blank_values=True)
+    _check(there)
+    if path == "file::memory:" or any(key == "vfs" for key, _ in there):
         return named
     return f"{path}?{query}{'&' if query else ''}vfs=litepack{hash_sign}{fragment}"

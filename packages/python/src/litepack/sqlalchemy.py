@@ -40,10 +40,10 @@ class Litepack(SQLiteDialect_pysqlite):
             if not isinstance(value, str):
                 raise ArgumentError(f"the parameter {name!r} stands twice in a litepack URL")
             chosen[name] = value
-        if "uri" in url.query and (url.database or "").startswith("file:"):
-            # SQLAlchemy leaves them in the URI.
-            arguments, options = super().create_connect_args(url)
-            return [add_vfs(arguments[0])], {**options, "uri": True}
-        # A name that is no URI would be a file that is called so.
-        arguments, options = super().create_connect_args(url.difference_update_query([*chosen, "uri"]))
+        # SQLAlchemy would leave them in the URI as they are, and SQLite end a key at a & or #.
+        left_out = list(chosen)
+        if not (url.database or "").startswith("file:"):
+            # A name that is no URI would be a file that is called so.
+            left_out.append("uri")
+        arguments, options = super().create_connect_args(url.difference_update_query(left_out))
         return [add_vfs(arguments[0], chosen)], {**options, "uri": True}
