@@ -69,21 +69,48 @@ async function registerWithCallbacks(Database, sql) {
 
 function giveKey(db, key) {
   const sql = pragmaOf(key);
-  if (isCallbackDriver(db)) {
-    return new Promise((resolve, reject) =>
-      db.get(sql, (error, row) => (error ? reject(error) : row ? resolve() : reject(unencrypted()))),
-    );
-  }
+  if (isCallbackDriver(db)) return giveKeyByCallbacks(db, sql);
   if (typeof db?.prepare !== "function") throw new TypeError("litepack: giveKey() takes a connection");
+  if (!answer(db, IS_OURS)) throw notOurs();
+  // SQLite takes the key while it prepares the pragma. What is not run is in no log of statements that were run.
+  db.prepare(sql).finalize?.();
+  if (!answer(db, IS_ENCRYPTED)) throw notOurs();
+}
+
+/** Whether a pragma has an answer. */
+function answer(db, sql) {
   const statement = db.prepare(sql);
-  let row;
   try {
-    row = statement.get();
+    // Some drivers refuse to get rows of what has no columns.
+    return statement.reader !== false && statement.get();
   } finally {
     statement.finalize?.();
   }
-  // A database that is none of Litepack's knows no such pragma, and has no answer.
-  if (!row) throw unencrypted();
+}
+
+async function giveKeyByCallbacks(db, sql) {
+  const ask = (pragma) =>
+    new Promise((resolve, reject) => db.get(pragma, (error, row) => (error ? reject(error) : resolve(row))));
+  if (!(await ask(IS_OURS))) throw notOurs();
+  // As above.
+  const statement = await new Promise((resolve, reject) => {
+    // Under verbose() the driver writes the statement into the stack of its error.
+    const without = ({ message, code, errno }) => Object.assign(new Error(message), { code, errno });
+    const prepared = db.prepare(sql, (error) => (error ? reject(without(error)) : resolve(prepared)));
+  });
+  await new Promise((resolve) => statement.finalize(resolve));
+  if (!(await ask(IS_ENCRYPTED))) throw notOurs();
+}
+
+// The first is asked before the key is given: a SQLite with keys of its own would take it, or crash (libsql).
+const IS_OURS = "pragma litepack_version";
+const IS_ENCRYPTED = "pragma cipher_version";
+
+function notOurs() {
+  const message =
+    "litepack: there is a key, and the database is not encrypted by Litepack: it is not encrypted, or this " +
+    "connection's SQLite is not Litepack's";
+  return Object.assign(new Error(message), { code: "ERR_LITEPACK_NOT_ENCRYPTED" });
 }
 
 /** The statement, which is shown to nobody. */
@@ -95,11 +122,6 @@ function pragmaOf(key) {
   if (typeof key !== "string" || key === "") throw new TypeError("litepack: a key is a string, or 32 bytes");
   if (key.includes("\0")) throw new TypeError("litepack: a key has no null character");
   return `pragma key = '${key.replaceAll("'", "''")}'`;
-}
-
-function unencrypted() {
-  const message = "litepack: there is a key, and the database is not encrypted";
-  return Object.assign(new Error(message), { code: "ERR_LITEPACK_NOT_ENCRYPTED" });
 }
 
 /** SQL that says what they become; or that only asks. */
