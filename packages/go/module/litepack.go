@@ -23,6 +23,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -47,21 +48,30 @@ type Driver struct {
 
 // Connector opens an encrypted database, or makes a new one that is encrypted:
 //
-//	db := sql.OpenDB(&litepack.Connector{Name: "app.db", Key: key})
+//	db := sql.OpenDB(litepack.NewConnector("app.db", key))
 //
-// A wrong key, or one for a database that is not encrypted, is an error of the first use. No error has the key.
+// A wrong key, or one for a database that is not encrypted, is an error of the first use. No error has the key, nor has
+// anything that prints or marshals a Connector.
 type Connector struct {
 	// Name is a data source name, as for sql.Open.
 	Name string
-	// Key is a passphrase; or a raw key as "raw:" and 64 hexadecimal digits.
-	Key string
 	// With is the driver; nil for the one that is registered as "litepack".
 	With *Driver
+	// A function, as whatever prints a structure shows its fields, but cannot look into that.
+	key func() string
+}
+
+// NewConnector has a key: a passphrase; or a raw key as "raw:" and 64 hexadecimal digits.
+func NewConnector(name, key string) *Connector {
+	return &Connector{Name: name, key: func() string { return key }}
 }
 
 // Connect opens a connection.
 func (c *Connector) Connect(context.Context) (driver.Conn, error) {
-	name, err := withKey(c.Name, c.Key)
+	if c.key == nil {
+		return nil, errNoKey
+	}
+	name, err := withKey(c.Name, c.key())
 	if err != nil {
 		return nil, err
 	}
@@ -69,10 +79,10 @@ func (c *Connector) Connect(context.Context) (driver.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A database that Litepack did not open, as one in memory, knows no keys.
+	// A database that Litepack did not open, as one in memory, knows no keys, or others.
 	encrypted, err := isEncrypted(connection)
 	if err == nil && !encrypted {
-		err = errors.New("litepack: there is a key, and the database is not encrypted")
+		err = errors.New("litepack: there is a key, and the database is not encrypted by Litepack")
 	}
 	if err != nil {
 		return nil, errors.Join(err, connection.Close())
@@ -88,25 +98,19 @@ func (c *Connector) Driver() driver.Driver {
 	return &Driver{}
 }
 
-// String has no key, nor has GoString: for those who print it.
-func (c *Connector) String() string {
-	return "litepack.Connector"
-}
+var errNoKey = errors.New("litepack: there is no key")
 
-// GoString has no key.
-func (c *Connector) GoString() string {
-	return c.String()
-}
-
+// isEncrypted asks what Litepack alone answers so: a SQLite that has keys of its own answers something else.
 func isEncrypted(connection driver.Conn) (bool, error) {
-	rows, err := connection.(driver.QueryerContext).QueryContext(context.Background(), "pragma cipher", nil)
+	rows, err := connection.(driver.QueryerContext).QueryContext(context.Background(), "pragma cipher_version", nil)
 	if err != nil {
 		return false, err
 	}
 	defer rows.Close()
-	switch err := rows.Next(make([]driver.Value, len(rows.Columns()))); err {
+	row := make([]driver.Value, len(rows.Columns()))
+	switch err := rows.Next(row); err {
 	case nil:
-		return true, nil
+		return strings.HasPrefix(fmt.Sprintf("%s", row[0]), "litepack "), nil
 	case io.EOF:
 		return false, nil
 	default:
@@ -117,6 +121,9 @@ func isEncrypted(connection driver.Conn) (bool, error) {
 // Open opens a database by go-sqlite3 with vfs=litepack, unless the name says another VFS.
 func (d *Driver) Open(name string) (driver.Conn, error) {
 	if err := Load(); err != nil {
+		return nil, err
+	}
+	if err := checked(name); err != nil {
 		return nil, err
 	}
 	return d.SQLiteDriver.Open(withVFS(name))
@@ -198,7 +205,7 @@ func loadFrom(file string) error {
 // withKey is a data source name with the key in it, which SQLite reads where the name is a URI.
 func withKey(name, key string) (string, error) {
 	if key == "" {
-		return "", errors.New("litepack: there is no key")
+		return "", errNoKey
 	}
 	path, query, _ := strings.Cut(name, "?")
 	if !strings.HasPrefix(path, "file:") {
@@ -218,6 +225,31 @@ func withKey(name, key string) (string, error) {
 
 // escaped makes the path of a URI of the name of a file.
 var escaped = strings.NewReplacer("%", "%25", "?", "%3f", "#", "%23")
+
+var (
+	errNull = errors.New("litepack: a key has no null character")
+	errSent = errors.New("litepack: the URL of the file has hexkey= in its own query, which the server would get: the " +
+		"key is a parameter beside url=, or a Connector's")
+	inQuery = regexp.MustCompile(`(?i)\?(.*&)?hexkey=`)
+)
+
+// checked refuses a name in which a key would be cut off by SQLite, which ends a value at a null character, or sent to
+// a server.
+func checked(name string) error {
+	_, query, _ := strings.Cut(name, "?")
+	// SQLite stops at a fragment. A query that cannot be parsed is go-sqlite3's to refuse; what can is checked.
+	query, _, _ = strings.Cut(query, "#")
+	values, _ := url.ParseQuery(query)
+	if strings.ContainsRune(name, 0) || strings.ContainsRune(strings.Join(values["key"], ""), 0) {
+		return errNull
+	}
+	for _, location := range values["url"] {
+		if inQuery.MatchString(location) {
+			return errSent
+		}
+	}
+	return nil
+}
 
 // withVFS adds vfs=litepack to a data source name, which go-sqlite3 and SQLite understand in any name that has
 // parameters.

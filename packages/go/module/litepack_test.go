@@ -3,7 +3,11 @@ package litepack
 import (
 	"bytes"
 	"database/sql"
+	"encoding/json"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -248,7 +252,7 @@ func TestADatabaseWithAKeyIsEncrypted(t *testing.T) {
 			file = name
 		}
 		for round := 0; round < 2; round++ {
-			db := sql.OpenDB(&Connector{Name: name, Key: key})
+			db := sql.OpenDB(NewConnector(name, key))
 			if round == 0 {
 				exec(t, db, fill)
 			}
@@ -261,7 +265,7 @@ func TestADatabaseWithAKeyIsEncrypted(t *testing.T) {
 		if err != nil || !bytes.HasPrefix(content, []byte("Litepack")) || bytes.Contains(content, []byte("CREATE TABLE")) {
 			t.Error("it is not encrypted", err)
 		}
-		err = sql.OpenDB(&Connector{Name: name, Key: "s3cret"}).Ping()
+		err = sql.OpenDB(NewConnector(name, "s3cret")).Ping()
 		if err == nil || !strings.Contains(err.Error(), "wrong key") || strings.Contains(err.Error(), "s3cret") {
 			t.Errorf("a wrong key: %v", err)
 		}
@@ -274,16 +278,71 @@ func TestAKeyForWhatIsNotEncryptedIsAnError(t *testing.T) {
 	exec(t, open(t, "sqlite3", plain), "create table t(x)")
 	exec(t, open(t, "litepack", packed), "create table t(x)")
 	for _, name := range []string{plain, packed, ":memory:", plain + "?vfs=unix", packed + "?key=a", packed + "?%zz"} {
-		connector := &Connector{Name: name, Key: "s3cret"}
+		connector := NewConnector(name, "s3cret")
 		err := sql.OpenDB(connector).Ping()
 		if err == nil || strings.Contains(err.Error(), "s3cret") {
 			t.Errorf("%s: %v", name, err)
 		}
-		if text := fmt.Sprintf("%v %+v %#v", connector, connector, connector); strings.Contains(text, "s3cret") {
-			t.Error(text)
+	}
+	for _, connector := range []*Connector{NewConnector(packed, ""), {Name: packed}} {
+		if err := sql.OpenDB(connector).Ping(); err == nil {
+			t.Error("no key at all")
 		}
 	}
-	if err := sql.OpenDB(&Connector{Name: packed}).Ping(); err == nil {
-		t.Error("no key at all")
+}
+
+func TestAKeyIsNotPrinted(t *testing.T) {
+	connector := NewConnector("a.db", "s3cret")
+	hidden := struct{ connector Connector }{*connector}
+	shown := struct{ Connector Connector }{*connector}
+	for _, value := range []any{connector, *connector, hidden, &hidden, shown, &shown, []any{shown}} {
+		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
+			text := fmt.Sprintf(verb, value)
+			if strings.Contains(text, "s3cret") || strings.Contains(text, fmt.Sprintf("%x", "s3cret")) {
+				t.Errorf("%s: %s", verb, text)
+			}
+		}
+		if text, err := json.Marshal(value); err != nil || strings.Contains(string(text), "s3cret") {
+			t.Errorf("%s %v", text, err)
+		}
+	}
+}
+
+func TestAKeyWithANullCharacterIsRefused(t *testing.T) {
+	// SQLite would take what is before it, and the file would open with that.
+	file := filepath.Join(t.TempDir(), "a.db")
+	for _, err := range []error{
+		sql.OpenDB(NewConnector(file, "s3\x00cret")).Ping(),
+		sql.OpenDB(NewConnector(file+"\x00", "s3cret")).Ping(),
+		open(t, "litepack", "file:"+file+"?key=s3%00cret").Ping(),
+	} {
+		if err == nil || !strings.Contains(err.Error(), "null character") || strings.Contains(err.Error(), "s3") {
+			t.Error(err)
+		}
+	}
+	if _, err := os.Stat(file); err == nil {
+		t.Error("there is a file")
+	}
+}
+
+func TestAKeyIsNotSentToAServer(t *testing.T) {
+	asked := false
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, _ *http.Request) { asked = true }))
+	defer server.Close()
+	digits := strings.Repeat("0f", 32)
+	for _, query := range []string{"hexkey=" + digits, "key=1&HexKey=" + digits} {
+		name := "file:/a.db?mode=ro&url=" + url.QueryEscape(server.URL+"/a.db?"+query)
+		for _, err := range []error{open(t, "litepack", name).Ping(), sql.OpenDB(NewConnector(name, "s3cret")).Ping()} {
+			if err == nil || !strings.Contains(err.Error(), "the server would get") || strings.Contains(err.Error(), digits) {
+				t.Error(err)
+			}
+		}
+	}
+	if asked {
+		t.Error("the server was asked")
+	}
+	// As a parameter beside it, it stays here.
+	if err := checked("file:/a.db?hexkey=" + digits + "&url=" + url.QueryEscape(server.URL+"/a.db?key=1")); err != nil {
+		t.Error(err)
 	}
 }
