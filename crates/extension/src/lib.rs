@@ -12,7 +12,7 @@
 )]
 
 use std::ffi::{c_char, c_int, c_void};
-use std::sync::Once;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use litepack_sqlite::ffi::{self, Allocator, sqlite3};
 
@@ -23,8 +23,11 @@ static ALLOCATOR: Allocator = Allocator;
 /// Panics end as a code and a line in SQLite's log; what Rust prints besides is not for the host's terminal. The hook
 /// is that of this library's own copy of Rust's standard library, so no other code in the process is concerned.
 fn print_nothing() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| std::panic::set_hook(Box::new(|_| ())));
+    static SET: AtomicBool = AtomicBool::new(false);
+    // No thread waits for another here: whoever has the loader's lock may be the one that waits.
+    if !SET.swap(true, Ordering::AcqRel) {
+        std::panic::set_hook(Box::new(|_| ()));
+    }
 }
 
 /// The answer to SQLite when all went well. The library must stay loaded. Where the system keeps it by itself

@@ -99,29 +99,38 @@ impl Library {
         // SAFETY: the caller promises that SQLite handed `table` to an entry point, so it is null or SQLite's table of
         // functions, which stays as long as the library does.
         unsafe { Api::new(table) }?;
-        static TAKING: Mutex<()> = Mutex::new(());
-        let _one_at_a_time = TAKING.lock().unwrap_or_else(PoisonError::into_inner);
+        // How often one was taken.
+        static TAKEN: Mutex<u64> = Mutex::new(0);
+        let lock = || TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
         let table = table.cast_mut();
-        // A table at the address of one that was unloaded is a new library's. That takes over the place.
-        if let Some(known) = Library::known(table) {
-            known
-                .place()
-                .image
-                .store(image_of(table), Ordering::Release);
-            return Ok(known);
+        loop {
+            let before = *lock();
+            // The loader is asked without our lock: who waits for that may have the loader's.
+            let image = image_of(table);
+            let free = PLACES.iter().position(LibrarySlot::is_free);
+            let mut taken = lock();
+            if *taken != before {
+                continue;
+            }
+            *taken += 1;
+            // A table at the address of one that was unloaded is a new library's. That takes over the place.
+            if let Some(known) = Library::known(table) {
+                known.place().image.store(image, Ordering::Release);
+                return Ok(known);
+            }
+            let Some(number) = free else {
+                return Err(format!(
+                    "{LIBRARIES} SQLite libraries of this process use litepack already, and it can serve no more"
+                ));
+            };
+            let place = &PLACES[number];
+            for shim in &place.shims {
+                shim.store(std::ptr::null_mut(), Ordering::Release);
+            }
+            place.image.store(image, Ordering::Release);
+            place.table.store(table, Ordering::Release);
+            return Ok(Library(number));
         }
-        let Some(number) = PLACES.iter().position(LibrarySlot::is_free) else {
-            return Err(format!(
-                "{LIBRARIES} SQLite libraries of this process use litepack already, and it can serve no more"
-            ));
-        };
-        let place = &PLACES[number];
-        for shim in &place.shims {
-            shim.store(std::ptr::null_mut(), Ordering::Release);
-        }
-        place.image.store(image_of(table), Ordering::Release);
-        place.table.store(table, Ordering::Release);
-        Ok(Library(number))
     }
 
     fn place(self) -> &'static LibrarySlot {
