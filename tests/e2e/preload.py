@@ -5,9 +5,11 @@ names say what holds.
 """
 
 import os
+import re
 import shutil
 import signal
 import sqlite3
+import struct
 import subprocess
 
 from libraries import COMMAND, EXTENSION, FILL, MAGIC, ROWS, main, system_library
@@ -199,8 +201,11 @@ def what_is_loaded_already_stays(place):
     former = os.path.realpath(system_library())
     for names in [former, f"{former} {former}"]:
         environment = os.environ | {"LD_PRELOAD": names}
-        wanted = f"{os.path.realpath(PRELOAD)}:{names}"
+        wanted = f"{os.path.realpath(PRELOAD)}:{names}".replace(" ", ":")
         assert said(under("printenv", "LD_PRELOAD", env=environment)) == wanted
+    # Ours has to be before every SQLite.
+    environment = os.environ | {"LD_PRELOAD": f"{former}:{os.path.realpath(PRELOAD)}"}
+    assert said(under("printenv", "LD_PRELOAD", env=environment)) == f"{os.path.realpath(PRELOAD)}:{former}"
     twice = [COMMAND, "run", "--anyway", COMMAND, "run", "printenv", "LD_PRELOAD"]
     assert alone(*twice) == os.path.realpath(PRELOAD)
     databases(place, "a.db")
@@ -237,19 +242,50 @@ def a_program_that_cannot_open_it_is_not_started(place):
     os.chmod(other, 0o755)
     result = under(other)
     assert result.returncode == 2 and "another kind of processor" in result.stderr, result
+    # Of another C library, by the file that loads its libraries.
+    with open(PYTHON, "rb") as file:
+        content = file.read()
+    loader = re.search(rb"/lib[^\0]*/ld-linux-[^\0]*", content)[0]
+    assert len(loader) > len(b"/lib/ld-musl.so.1")
+    with open(other, "wb") as file:
+        file.write(content.replace(loader, b"/lib/ld-musl.so.1".ljust(len(loader), b"\0")))
+    result = under(other)
+    assert result.returncode == 2 and "another C library" in result.stderr, result
     privileged = shutil.which("su")
     if os.geteuid() == 0:
         privileged = shutil.copy(shutil.which("cat"), place + "/privileged")
         os.chown(privileged, 65534, 65534)
         os.chmod(privileged, 0o4755)
     result = under(privileged)
-    assert result.returncode == 2 and "rights of another user" in result.stderr, result
+    assert result.returncode == 2 and "rights that its user has not" in result.stderr, result
     script = place + "/script"
     with open(script, "w") as file:
         file.write(f"#!{COMMAND}\n")
     os.chmod(script, 0o755)
     result = under(script)
     assert result.returncode == 2 and "of its own" in result.stderr, result
+
+
+def a_program_with_capabilities_is_not_started(place):
+    # VFS_CAP_REVISION_2: it gets CAP_NET_RAW.
+    capable, other = shutil.copy(shutil.which("cat"), place + "/capable"), 65534
+    try:
+        os.setxattr(capable, "security.capability", struct.pack("<5I", 0x02000001, 1 << 13, 0, 0, 0))
+    except OSError as error:
+        print("skipped: preload.py: no file gets capabilities:", error, flush=True)
+        return
+    # Of others: to root they give nothing.
+    files = place + "/files"
+    os.mkdir(files)
+    for name, path in [("litepack", COMMAND), ("liblitepack-preload.so", PRELOAD), ("liblitepack.so", EXTENSION)]:
+        shutil.copy(path, f"{files}/{name}")
+    os.chmod(place, 0o755)
+    call = [files + "/litepack", "run", capable, "/proc/self/maps"]
+    options = {"capture_output": True, "text": True, "user": other, "group": other, "extra_groups": []}
+    result = subprocess.run(call, **options)
+    assert result.returncode == 2 and "rights that its user has not" in result.stderr, result
+    result = subprocess.run(call, capture_output=True, text=True)
+    assert result.returncode == 0 and "liblitepack-preload.so" in result.stdout, result
 
 
 def a_missing_library_is_told(place):
@@ -479,6 +515,7 @@ CHECKS = [
     what_is_loaded_already_stays,
     it_answers_as_the_program_does_and_else_as_env,
     a_program_that_cannot_open_it_is_not_started,
+    a_program_with_capabilities_is_not_started,
     a_missing_library_is_told,
     an_encrypted_database_opens_with_its_key,
     without_the_extension_a_packed_file_is_refused,

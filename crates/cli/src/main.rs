@@ -95,6 +95,9 @@ fn main() -> ExitCode {
     };
     // SQLite's shell has its own way with Ctrl-C. Where this process becomes the shell, that forgets this.
     let is_watched = cfg!(unix) || !matches!(command, Command::Shell(_));
+    // A program has its own, too, and this process becomes it at once.
+    #[cfg(target_os = "linux")]
+    let is_watched = is_watched && !matches!(command, Command::Run(_));
     if is_watched && let Err(error) = job::watch() {
         return ended(Err(error));
     }

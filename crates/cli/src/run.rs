@@ -109,14 +109,12 @@ fn with(former: Option<OsString>, library: &Path) -> Result<OsString> {
         );
     }
     let former = former.unwrap_or_default();
-    let mut paths = former.as_bytes().split(is_between);
-    if paths.any(|path| OsStr::from_bytes(path) == library) {
-        return Ok(former);
-    }
+    let others = former.as_bytes().split(is_between);
     let mut all = library.to_owned();
-    if !former.is_empty() {
+    // Ours comes first also if it is there already: it has to stand before every SQLite.
+    for other in others.filter(|path| !path.is_empty() && *path != library.as_bytes()) {
         all.push(":");
-        all.push(former);
+        all.push(OsStr::from_bytes(other));
     }
     Ok(all)
 }
@@ -133,11 +131,15 @@ mod tests {
         assert_eq!(with(Some(""), "/a/b.so").unwrap(), "/a/b.so");
         assert_eq!(
             with(Some("/c.so d.so"), "/a/b.so").unwrap(),
-            "/a/b.so:/c.so d.so"
+            "/a/b.so:/c.so:d.so"
         );
         assert_eq!(
             with(Some("/c.so /a/b.so"), "/a/b.so").unwrap(),
-            "/c.so /a/b.so"
+            "/a/b.so:/c.so"
+        );
+        assert_eq!(
+            with(Some(" /a/b.so:/c.so d.so:/a/b.so"), "/a/b.so").unwrap(),
+            "/a/b.so:/c.so:d.so"
         );
         assert!(with(None, "/a b/c.so").is_err());
         assert!(with(None, "/a:b/c.so").is_err());

@@ -16,6 +16,7 @@ use object::Endianness;
 use object::elf::{self, FileHeader64};
 use object::read::elf::{Dyn as _, FileHeader as _, ProgramHeader as _};
 use object::read::{ReadCache, ReadRef as _, StringTable};
+use rustix::fs::fgetxattr;
 
 use super::program;
 
@@ -26,6 +27,7 @@ pub enum Obstacle {
     Inside,
     Privileged,
     Foreign,
+    OtherC,
 }
 
 impl Display for Obstacle {
@@ -34,9 +36,10 @@ impl Display for Obstacle {
             Obstacle::Static => "it is linked statically, so that nothing can be loaded into it",
             Obstacle::Inside => "it has a SQLite of its own built in",
             Obstacle::Privileged => {
-                "it runs with the rights of another user, and the system loads nothing into it"
+                "it runs with rights that its user has not, and the system loads nothing into it"
             }
             Obstacle::Foreign => "it is made for another kind of processor",
+            Obstacle::OtherC => "it is made for another C library",
         })
     }
 }
@@ -95,7 +98,7 @@ fn interpreter(head: &[u8]) -> Option<Option<PathBuf>> {
 
 fn of_binary(file: &File) -> Option<Obstacle> {
     let found = file.metadata().ok()?;
-    if is_privileged(&found) {
+    if is_privileged(file, &found) {
         return Some(Obstacle::Privileged);
     }
     let cache = ReadCache::new(file);
@@ -105,18 +108,23 @@ fn of_binary(file: &File) -> Option<Obstacle> {
     };
     match linked {
         Linked::Statically => Some(Obstacle::Static),
+        Linked::ByAnother => Some(Obstacle::OtherC),
         Linked::ToSqlite => None,
         Linked::Otherwise => has_sqlite(file).ok()?.then_some(Obstacle::Inside),
     }
 }
 
 /// Whether the system runs it with other rights than ours.
-fn is_privileged(found: &Metadata) -> bool {
+fn is_privileged(file: &File, found: &Metadata) -> bool {
     const SET_USER: u32 = 0o4000;
     const SET_GROUP: u32 = 0o2000;
     let user = rustix::process::geteuid().as_raw();
     let group = rustix::process::getegid().as_raw();
-    (found.mode() & SET_USER != 0 && found.uid() != user)
+    let mut none: [u8; 0] = [];
+    let has_capabilities = fgetxattr(file, c"security.capability", &mut none).is_ok();
+    // To root they give nothing.
+    (has_capabilities && !rustix::process::getuid().is_root())
+        || (found.mode() & SET_USER != 0 && found.uid() != user)
         || (found.mode() & SET_GROUP != 0 && found.gid() != group)
 }
 
@@ -134,8 +142,33 @@ fn is_ours(header: &FileHeader64<Endianness>) -> bool {
 
 enum Linked {
     Statically,
+    ByAnother,
     ToSqlite,
     Otherwise,
+}
+
+/// The name of the file that loads the libraries of a program. Each C library has its own.
+fn loader(
+    header: &FileHeader64<Endianness>,
+    data: &ReadCache<&File>,
+) -> object::read::Result<Option<Vec<u8>>> {
+    let endian = header.endian()?;
+    for segment in header.program_headers(endian, data)? {
+        if segment.p_filesz(endian) <= TABLE_MAX
+            && let Some(path) = segment.interpreter(endian, data)?
+        {
+            let name = path.rsplit(|byte| *byte == b'/').next();
+            return Ok(name.map(<[u8]>::to_vec));
+        }
+    }
+    Ok(None)
+}
+
+/// That of this command, which was built with the library that is loaded into programs.
+fn our_loader() -> Option<Vec<u8>> {
+    let file = File::open("/proc/self/exe").ok()?;
+    let cache = ReadCache::new(&file);
+    loader(FileHeader64::parse(&cache).ok()?, &cache).ok()?
 }
 
 /// How it gets its libraries.
@@ -145,11 +178,11 @@ fn linked(
 ) -> object::read::Result<Linked> {
     let endian = header.endian()?;
     let segments = header.program_headers(endian, data)?;
-    if !segments
-        .iter()
-        .any(|segment| segment.p_type(endian) == elf::PT_INTERP)
-    {
+    let Some(loader) = loader(header, data)? else {
         return Ok(Linked::Statically);
+    };
+    if our_loader().is_some_and(|ours| ours != loader) {
+        return Ok(Linked::ByAnother);
     }
     for segment in segments {
         if segment.p_filesz(endian) > TABLE_MAX {
