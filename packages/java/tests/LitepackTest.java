@@ -141,6 +141,21 @@ class LitepackTest {
     }
 
     @Test
+    void aKeyIsNotSentToAServer() throws Exception {
+        String digits = "0f".repeat(32);
+        for (String query : List.of("%3Fhexkey%3D", "%3fkey%3d1%26HexKey%3d", "?hexkey=")) {
+            String url = uri(folder.resolve("a.db"), "&url=http%3A%2F%2F127.0.0.1%3A1%2Fa.db" + query + digits);
+            SQLException sent = assertThrows(SQLException.class, () -> Litepack.connect(url, "s3cret"));
+            assertTrue(sent.getMessage().contains("the server would get"), sent.getMessage());
+            assertFalse(sent.getMessage().contains(digits), sent.getMessage());
+        }
+        // A key of the server's is another.
+        String url = uri(folder.resolve("a.db"), "&url=http%3A%2F%2F127.0.0.1%3A1%2Fa.db%3Fkey%3D1");
+        SQLException nobody = assertThrows(SQLException.class, () -> Litepack.connect(url, "s3cret"));
+        assertFalse(nobody.getMessage().contains("the server would get"), nobody.getMessage());
+    }
+
+    @Test
     void readWriteReopen() throws Exception {
         Path file = copied();
         for (String mode : new String[] {"", "&journal_mode=WAL", "&journal_mode=DELETE"}) {

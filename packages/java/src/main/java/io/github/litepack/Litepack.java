@@ -4,9 +4,11 @@ import java.nio.file.Path;
 import java.sql.Connection;
 import java.sql.Driver;
 import java.sql.PreparedStatement;
+import java.sql.ResultSet;
 import java.sql.SQLException;
 import java.sql.Statement;
 import java.util.Properties;
+import java.util.regex.Pattern;
 
 /**
  * Loads Litepack into SQLite, so that packed files can be opened by JDBC.
@@ -22,6 +24,8 @@ import java.util.Properties;
  */
 public final class Litepack {
     private static final String DRIVER = "org.sqlite.JDBC";
+
+    private static final Pattern KEY_IN_QUERY = Pattern.compile("(?is)\\?(.*&)?hexkey=");
 
     private Litepack() {}
 
@@ -73,6 +77,7 @@ public final class Litepack {
         if (key == null || key.isEmpty() || key.indexOf('\0') >= 0) {
             throw new SQLException("litepack: a key is a text that is not empty, without null characters");
         }
+        expectKeyStaysHere(url);
         load();
         Properties properties = new Properties();
         properties.setProperty("password", key);
@@ -81,9 +86,10 @@ public final class Litepack {
             throw new SQLException("litepack: the URL begins with jdbc:sqlite:");
         }
         try (Statement statement = connection.createStatement()) {
-            // Where nobody knows the pragma it has no row, and no column either.
-            if (!statement.execute("pragma cipher") || !statement.getResultSet().next()) {
-                throw new SQLException("litepack: there is a key, and the database is not encrypted");
+            // Where nobody knows the pragma it has no row, and no column either. Other libraries have answers of theirs.
+            ResultSet answer = statement.execute("pragma cipher_version") ? statement.getResultSet() : null;
+            if (answer == null || !answer.next() || !answer.getString(1).startsWith("litepack ")) {
+                throw new SQLException("litepack: there is a key, and the database is not encrypted by Litepack");
             }
         } catch (SQLException | RuntimeException failure) {
             connection.close();
@@ -101,6 +107,17 @@ public final class Litepack {
      */
     public static Path extension() throws SQLException {
         return Extension.file();
+    }
+
+    /** A key in the query of the URL that is the value of {@code url=} would be sent to the server. */
+    private static void expectKeyStaysHere(String url) throws SQLException {
+        for (String parameter : url.substring(url.indexOf('?') + 1).split("&")) {
+            String location = parameter.startsWith("url=") ? parameter.replaceAll("(?i)%3f", "?") : "";
+            if (KEY_IN_QUERY.matcher(location.replaceAll("%26", "&").replaceAll("(?i)%3d", "=")).find()) {
+                throw new SQLException("litepack: the URL of the file has hexkey= in its own query, which the server would "
+                        + "get: give the key to connect() alone");
+            }
+        }
     }
 
     private static void load(String entryPoint) throws SQLException {
