@@ -137,6 +137,10 @@ BENCH := $(DIST)/bench
 bench: dist-bench ## all measurements against plain SQLite, with link-time optimisation; renews docs/benchmarks.md
 	$(BENCH) --write-docs
 
+bench-encryption: build ## encrypted databases beside SQLite3 Multiple Ciphers and SQLCipher, from PyPI; writes nothing
+	@scripts/need python3
+	python3 crates/bench/encryption.py $(RELEASE)/liblitepack.so $(RELEASE)/litepack $(TARGET)/bench-encryption
+
 bench-quick: dist-bench ## the same on small data; writes nothing
 	$(BENCH) --quick
 
