@@ -164,7 +164,7 @@ pub(crate) struct Opener {
 }
 
 impl Opener {
-    /// A number that other archives do not have, and that nobody knows who has no key: pages are cached under it.
+    /// The number by which the cache tells this archive from others. Only who has the key can know it.
     pub(crate) fn number(&self) -> u64 {
         self.keys
             .number_of(&[b"litepack archive cache", &self.identity[..]].concat())

@@ -161,17 +161,14 @@ impl SeekTable {
         }
         let frames = word(&end, 0).unwrap_or_default();
         let len = sealed::table_len(frames);
-        if len > end_at {
+        let Some(before) = end_at.checked_sub(len) else {
             return Err(damaged(format!("{frames} frames do not fit into the file")));
-        }
+        };
         if len > TABLE_MAX {
             return Err(Error::Limit(format!(
                 "its seek table takes {len} bytes and may take {TABLE_MAX}"
             )));
         }
-        let Some(before) = end_at.checked_sub(len) else {
-            return Err(damaged(format!("{frames} frames do not fit into the file")));
-        };
         let table_at = sealed::HEAD_LEN + before;
         let mut entries = read_long(source, table_at, len)?;
         let opened = opener.table(frames, &mut entries);
@@ -197,6 +194,8 @@ impl SeekTable {
         table.opener = Some(Arc::clone(opener));
         Ok(table)
     }
+
+    /// The table of one that is not.
     #[expect(
         clippy::cast_possible_truncation,
         reason = "the tail has at most `TAIL_LEN` bytes; the table is refused before if it has more than `TABLE_MAX`"

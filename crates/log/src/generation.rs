@@ -172,13 +172,7 @@ impl Opened {
         } else if !rest.is_empty() {
             return Err(damaged());
         }
-        self.witnessed(root.witness, place);
-        self.rooted(
-            root,
-            place,
-            record.len,
-            record.session.map(|(salt, _)| salt),
-        );
+        self.found_root(root, record, place);
         (self.root == Some(*hint)).then_some(()).ok_or_else(damaged)
     }
 
@@ -204,13 +198,7 @@ impl Opened {
                 if !is_one || root.frames != self.index.frames() {
                     return Err(damaged());
                 }
-                self.witnessed(root.witness, place);
-                self.rooted(
-                    root,
-                    place,
-                    record.len,
-                    record.session.map(|(salt, _)| salt),
-                );
+                self.found_root(root, record, place);
             }
             _ => {}
         }
@@ -242,6 +230,13 @@ impl Opened {
         let (told, at) = self.told;
         let is_due = self.synced > told || place.saturating_sub(at) >= WITNESS_EVERY;
         is_due.then_some(self.synced)
+    }
+
+    /// A root was read at `place`, in this record.
+    fn found_root(&mut self, root: Root, record: &Record, place: u64) {
+        self.witnessed(root.witness, place);
+        let salt = record.session.map(|(salt, _)| salt);
+        self.rooted(root, place, record.len, salt);
     }
 
     /// A root of so many bytes is at `place`, sealed in a session.

@@ -236,7 +236,7 @@ fn a_log_that_was_cut_off_and_went_on_otherwise_is_refused() {
         assert_eq!(file.log(&left).refused().unwrap(), None);
         append(&mut log, 9..=12);
         assert_eq!(file.log(&left).size().unwrap(), offset(13));
-        // Where nobody knows what was there, as an earlier build did not, any that is as long follows.
+        // Without a link, as an earlier build wrote none, each log that is as long follows.
         let mut state = file.get();
         state.end.link = 0;
         file.set(state);

@@ -106,11 +106,13 @@ impl<S: ReadAt> ArchiveFile<S> {
     }
 
     /// Whether both have the same seek table.
+    #[cfg(feature = "remote")]
     pub(crate) fn is_same(&self, other: &ArchiveFile<S>) -> bool {
         self.shared.table.is_same(&other.shared.table)
     }
 
     /// Whether it is encrypted.
+    #[cfg(feature = "remote")]
     pub(crate) fn is_encrypted(&self) -> bool {
         self.shared.table.is_sealed()
     }
