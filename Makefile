@@ -72,12 +72,13 @@ e2e: build ## the extension and command as released, used by the sqlite3 shell a
 	$(call E2E,$(RELEASE))
 
 test-long: e2e ## the same tests with many more rounds, and the slow ones; the released build
-	@scripts/need cargo cc nginx openssl sqlite3 python3
+	@scripts/need cargo cc nginx openssl sqlite3 python3 sqlcipher venv
 	@rm -f $(SKIPPED)
 	LITEPACK_SKIPPED=$(SKIPPED) LITEPACK_LONG=1 LITEPACK_BIN=$(RELEASE)/litepack $(THREADS) \
 		env --default-signal=INT cargo test --release --workspace --no-fail-fast -- --include-ignored
 	LITEPACK_SKIPPED=$(SKIPPED) LITEPACK_ENCRYPTED=1 cargo test --release -p litepack-store --no-fail-fast
 	LITEPACK_SKIPPED=$(SKIPPED) LITEPACK_LONG=1 tests/encrypted --release
+	tests/moving $(RELEASE)/litepack $(TARGET)/moving
 	@scripts/skipped $(SKIPPED)
 
 # LITEPACK_WRITE_DOCS=1 renews the table in docs/adopt.md.
@@ -109,13 +110,14 @@ test-32bit: ## the same on i686, by this processor (x86-64)
 	@scripts/need cargo cc sqlite3 apt-get any-rust i686-linux-gnu-gcc
 	$(call PLATFORM,32bit)
 
-test-sqlite: ## SQLite's own test suite, plain and packed (FILES="wal.test pager*" for a part)
+test-sqlite: ## SQLite's own test suite, plain, packed and encrypted (FILES="wal.test pager*" for a part)
 	@scripts/need cargo cc make python3 tcl apt-source
 	cargo build --release -p litepack-extension
 # SQLite's own VFSes above and below ours.
 	LITEPACK_SQLITE_SOURCE=$$(tests/sqlite-suite/build $(TARGET)/sqlite-suite source) \
 		LITEPACK_EXTENSION=$(RELEASE)/liblitepack.so LITEPACK_COMMAND=$(RELEASE)/litepack python3 tests/e2e/shims.py
 	tests/sqlite-suite/run.py --extension $(RELEASE)/liblitepack.so $(FILES)
+	tests/sqlite-suite/run.py --extension $(RELEASE)/liblitepack.so --encrypted $(FILES)
 
 demo: ## create a database, pack it, and compare both; then once more with link-time optimisation, as shipped
 	@scripts/need cargo cc

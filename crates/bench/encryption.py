@@ -22,6 +22,8 @@ import time
 from pathlib import Path
 
 ROUNDS = 5
+# How often reads and commits are measured in a round: a process of half a second meets a quiet machine or does not.
+REPEATS = 4
 READS = 20_000
 COMMITS = 2_000
 KEY = "00112233445566778899aabbccddeeff" * 2
@@ -152,15 +154,16 @@ def main():
             found[engine].setdefault((name, what), []).append(value)
 
     for number in range(ROUNDS):
-        for engine in ENGINES:
-            path = directory / "measured.db"
-            for old in directory.glob("measured.db*"):
-                old.unlink()
+        for old in directory.glob("measured*"):
+            old.unlink()
+        prepared = []
+        for index, engine in enumerate(ENGINES):
+            path = directory / f"measured{index}.db"
             measure(engine, "load", path)
             found[engine].setdefault(("size", "by SQL"), []).append(path.stat().st_size)
             if engine.startswith("Litepack"):
                 key = ["--encrypt", "--key-env", "BENCH_KEY"] if engine.endswith("encrypted") else []
-                packed = directory / "measured.db.packed"
+                packed = path.with_suffix(".packed")
                 source = plain_source(directory, pythons, extension, rows)
                 subprocess.run([command, "pack", *key, source, packed], check=True, stdout=subprocess.DEVNULL,
                                env=os.environ | {"BENCH_KEY": f"x'{KEY}'"})
@@ -168,8 +171,11 @@ def main():
                 packed.replace(path)
             else:
                 found[engine].setdefault(("size", "pack"), []).append(path.stat().st_size)
-            measure(engine, "read", path)
-            measure(engine, "commit", path)
+            prepared.append((engine, path))
+        for _ in range(REPEATS):
+            for engine, path in prepared:
+                measure(engine, "read", path)
+                measure(engine, "commit", path)
         print(f"round {number + 1} of {ROUNDS}", file=sys.stderr)
     report(found, rows)
 

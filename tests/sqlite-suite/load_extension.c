@@ -6,7 +6,8 @@
 ** VFS is the default again, and others start further testfixture processes.
 **
 ** Environment: SUITE_EXTENSION path of the extension (nothing is loaded without it), SUITE_ENTRY its entry
-** point, SUITE_SQL a statement to run once it is loaded (optional).
+** point, SUITE_SQL a statement to run once it is loaded (optional), SUITE_KEY the hexadecimal key that each new
+** connection gives (optional).
 */
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,6 +38,20 @@ static int run_statement(const char *sql){
   return rc;
 }
 
+/*
+** Gives the key on a connection that has just been opened, as a program does before anything else. Connections to what
+** cannot be encrypted answer with an error or not at all; run.py looks whether files are encrypted.
+*/
+static int give_key(sqlite3 *db, char **message, const void *api){
+  char *sql = sqlite3_mprintf("PRAGMA hexkey='%s'", getenv("SUITE_KEY"));
+  (void)message;
+  (void)api;
+  if( sql==0 ) return SQLITE_NOMEM;
+  sqlite3_exec(db, sql, 0, 0, 0);
+  sqlite3_free(sql);
+  return SQLITE_OK;
+}
+
 int litepack_suite_initialize(const char *unused){
   const char *extension = getenv("SUITE_EXTENSION");
   const char *sql = getenv("SUITE_SQL");
@@ -58,6 +73,7 @@ int litepack_suite_initialize(const char *unused){
   }
   /* On a connection of its own: the extension's functions are promised to later connections. */
   if( rc==SQLITE_OK && sql ) rc = run_statement(sql);
+  if( rc==SQLITE_OK && getenv("SUITE_KEY") ) rc = sqlite3_auto_extension((void(*)(void))give_key);
   /* sqlite3_load_extension() turns every error into SQLITE_ERROR; only memory is short after the first time. */
   if( rc!=SQLITE_OK ) return SQLITE_NOMEM;
   has_loaded = 1;

@@ -34,13 +34,14 @@ struct Opened {
 static sqlite3_file *open_main(const char *path, int flags){
   sqlite3_vfs *vfs = sqlite3_vfs_find("litepack-default");
   const char *name;
+  const char *key[2] = {"hexkey", getenv("SUITE_KEY")};
   char full[4096];
   char *answer = 0;
   sqlite3_file *file;
   int granted = 0;
   int is_packed = 0;
   if( vfs==0 || vfs->xFullPathname(vfs, path, sizeof(full), full)!=SQLITE_OK ) return 0;
-  name = sqlite3_create_filename(full, "", "", 0, 0);
+  name = sqlite3_create_filename(full, "", "", key[1]!=0, key);
   file = calloc(1, vfs->szOsFile + sizeof(name));
   if( name==0 || file==0 ) abort();
   memcpy((char*)file + vfs->szOsFile, &name, sizeof(name));

@@ -32,6 +32,9 @@ SOURCE = "sqlite3-3.40.1"
 # The other ends of a testfixture run, besides failed tests; in brackets so that no test has the same name.
 CRASHED, TIMED_OUT, STOPPED = "(crash)", "(timeout)", "(stopped by an error)"
 FILES_LEFT, MEMORY_LEFT = "(files left open)", "(memory not freed)"
+# What encrypted databases are encrypted with, in hexadecimal.
+KEY = "00112233445566778899aabbccddeeff" * 2
+
 # Behind the name of a test that runs on plain SQLite only.
 NOT_RUN = " (not run)"
 
@@ -74,6 +77,7 @@ def parse_arguments():
                         help="statement to run after loading; '' for none")
     parser.add_argument("--cache", type=Path, default=ROOT / "target" / "sqlite-suite",
                         help="directory for SQLite's sources, its test programs, results and logs")
+    parser.add_argument("--encrypted", action="store_true", help="each connection gives a key")
     parser.add_argument("--expected", type=Path, default=HERE / "expected.tsv")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="files to run at a time")
     parser.add_argument("--timeout", type=int, default=60,
@@ -136,14 +140,17 @@ class Suite:
                     print(f"  {file}:{test}")
             return 0
         limits = {file: max(self.options.timeout, SLOWDOWN * result["seconds"]) for file, result in plain.items()}
-        packed = self.run_files("packed", limits, self.extension_environment())
-        print_totals("Litepack", packed)
-        return report(find_differences(plain, packed), Expected(self.options.expected), files)
+        label = "encrypted" if self.options.encrypted else "packed"
+        packed = self.run_files(label, limits, self.extension_environment())
+        print_totals(f"Litepack, {label}", packed)
+        return report(find_differences(plain, packed), Expected(self.options), files)
 
     def extension_environment(self):
         environment = {"SUITE_EXTENSION": str(self.stage / "extension.so"), "SUITE_ENTRY": self.options.entry}
         if self.options.sql:
             environment["SUITE_SQL"] = self.options.sql
+        if self.options.encrypted:
+            environment["SUITE_KEY"] = KEY
         return environment
 
     def select_files(self):
@@ -208,7 +215,8 @@ class Suite:
 
     def run_file(self, label, file, limit, environment, logs):
         work = self.new_work_directory()
-        command = ["./testfixture", "evaluate.tcl", self.tests(label), file, str(work)]
+        source = "plain" if label == "plain" else "packed"
+        command = ["./testfixture", "evaluate.tcl", self.tests(source), file, str(work)]
         log = logs / f"{file}.log"
         started = time.monotonic()
         timed_out = False
@@ -323,20 +331,31 @@ def read_reasons(path):
 
 
 class Expected:
-    """expected.tsv: `FILE:TEST`, a tab, and the reason. * stands for anything, {8..12} for each number from 8 to 12."""
+    """expected.tsv: `FILE:TEST`, a tab, and the reason. * stands for anything, {8..12} for each number from 8 to 12.
 
-    def __init__(self, path):
-        self.path = path
+    Encrypted databases may differ as packed ones may, and in what expected_encrypted.tsv adds.
+    """
+
+    def __init__(self, options):
+        paths = [options.expected]
+        if options.encrypted:
+            paths.append(options.expected.with_stem(options.expected.stem + "_encrypted"))
+        self.name = paths[-1].name
         self.entries = []
-        for pattern, _ in read_reasons(path):
-            self.entries.append((pattern, re.compile(re.sub(r"\*|\{(\d+)\.\.(\d+)\}|.", expression, pattern))))
+        for path in paths:
+            for pattern, _ in read_reasons(path):
+                glob = re.compile(re.sub(r"\*|\{(\d+)\.\.(\d+)\}|.", expression, pattern))
+                # What the last list adds to does not have to differ here as well.
+                self.entries.append((pattern, glob, path is paths[-1]))
 
     def lists(self, difference):
-        return any(glob.fullmatch(difference) for _, glob in self.entries)
+        return any(glob.fullmatch(difference) for _, glob, _ in self.entries)
 
     def stale(self, differences, files):
         """Entries of the files that ran and that no difference needs any more."""
-        for pattern, glob in self.entries:
+        for pattern, glob, may_be_stale in self.entries:
+            if not may_be_stale:
+                continue
             ran = any(fnmatch.fnmatchcase(file, pattern.split(":")[0]) for file in files)
             if ran and not any(glob.fullmatch(difference) for difference in differences):
                 yield pattern
@@ -355,7 +374,7 @@ def report(differences, expected, files):
     unlisted = [difference for difference in differences if not expected.lists(difference)]
     stale = list(expected.stale(differences, files))
     for pattern in stale:
-        print(f"stale: {pattern} passes now; remove it from {expected.path.name}")
+        print(f"stale: {pattern} passes now; remove it from {expected.name}")
     for difference in unlisted:
         print(f"FAILED {difference}")
     print(f"{len(differences)} differences from plain SQLite: {len(differences) - len(unlisted)} listed, "
