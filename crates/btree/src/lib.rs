@@ -10,6 +10,7 @@
 //! page_ownership.rs  the owner of each page
 //! walk.rs            the walk that finds it
 //! sql_name.rs        names in SQL text
+//! mend/              trees without the pages that are lost
 //! split.rs           where to cut a table into parts
 //! ```
 //! The content is not trusted. A page belongs to the first that names it and is read at most once, so trees with
@@ -30,6 +31,7 @@
 
 mod free_list;
 mod header;
+pub mod mend;
 pub mod page;
 mod page_number;
 mod page_ownership;

@@ -282,7 +282,7 @@ const CHUNK: usize = 1024;
 /// A number for each page, 0 unless set. Takes memory only near pages that were set, because the database may claim any
 /// number of pages.
 #[derive(Debug, Default)]
-struct Slots(Vec<Option<Box<[u32; CHUNK]>>>);
+pub(crate) struct Slots(Vec<Option<Box<[u32; CHUNK]>>>);
 
 impl Slots {
     /// The chunk of a page, and its slot there.
@@ -291,7 +291,7 @@ impl Slots {
         (number / CHUNK, number % CHUNK)
     }
 
-    fn get(&self, page: PageNumber) -> u32 {
+    pub(crate) fn get(&self, page: PageNumber) -> u32 {
         let (chunk, within) = Slots::place(page);
         match self.0.get(chunk) {
             Some(Some(chunk)) => chunk.get(within).copied().unwrap_or_default(),
@@ -299,11 +299,24 @@ impl Slots {
         }
     }
 
+    /// Forgets all pages with this value, but for one.
+    pub(crate) fn release(&mut self, value: u32, kept: PageNumber) {
+        let all = self
+            .0
+            .iter_mut()
+            .flatten()
+            .flat_map(|slots| slots.iter_mut());
+        for slot in all.filter(|slot| **slot == value) {
+            *slot = 0;
+        }
+        self.set(kept, value);
+    }
+
     #[expect(
         clippy::indexing_slicing,
         reason = "there are chunks up to this one, and a remainder of `CHUNK` is an index in it"
     )]
-    fn set(&mut self, page: PageNumber, value: u32) {
+    pub(crate) fn set(&mut self, page: PageNumber, value: u32) {
         let (chunk, within) = Slots::place(page);
         if chunk >= self.0.len() {
             self.0.resize_with(chunk + 1, || None);

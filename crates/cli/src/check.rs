@@ -56,7 +56,7 @@ pub fn run(arguments: &Arguments) -> Result<u8> {
 
 fn tell_damage(file: &Path) {
     tell!(
-        "litepack: {} is damaged; restore it from a backup (`litepack info` says which tables are affected)",
+        "litepack: {} is damaged; restore it from a backup, or get out what is left with `litepack salvage` (`litepack info` says which tables are affected)",
         printable_path(file)
     );
 }

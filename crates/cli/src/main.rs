@@ -2,7 +2,7 @@
 //! `litepack`.
 //!
 //! ```text
-//! pack.rs  unpack.rs  info.rs  check.rs  maintain.rs  rekey.rs  ingest.rs  catalog.rs  columns.rs  archive.rs
+//! pack.rs  unpack.rs  info.rs  check.rs  salvage.rs  maintain.rs  rekey.rs  ingest.rs  catalog.rs  columns.rs  archive.rs
 //! advise.rs  tune.rs  shell.rs  run.rs  completions.rs  generate.rs
 //!          one subcommand each
 //! several.rs  files one after the other     examples.rs  for manual pages     version.rs  what it is made of
@@ -38,6 +38,7 @@ mod prompt;
 mod rekey;
 #[cfg(target_os = "linux")]
 mod run;
+mod salvage;
 mod several;
 mod shell;
 mod signals;
@@ -72,6 +73,7 @@ enum Command {
     Check(check::Arguments),
     Maintain(maintain::Arguments),
     Rekey(rekey::Arguments),
+    Salvage(salvage::Arguments),
     #[cfg(unix)]
     Ingest(ingest::Arguments),
     #[cfg(unix)]
@@ -108,6 +110,7 @@ fn main() -> ExitCode {
         Command::Check(arguments) => return ended(check::run(&arguments).map(ExitCode::from)),
         Command::Maintain(arguments) => maintain::run(&arguments),
         Command::Rekey(arguments) => rekey::run(&arguments).map(|()| true),
+        Command::Salvage(arguments) => salvage::run(&arguments),
         #[cfg(unix)]
         Command::Ingest(arguments) => ingest::run(&arguments).map(|()| true),
         #[cfg(unix)]

@@ -53,6 +53,8 @@ mod rekey;
 #[cfg(feature = "remote")]
 mod remote;
 #[cfg(feature = "rusqlite")]
+mod salvage;
+#[cfg(feature = "rusqlite")]
 mod unpack;
 
 /// Tables and indexes of a database, and what they take in a packed file.
@@ -76,6 +78,7 @@ pub use {
     maintain::{MaintainOptions, Maintained, maintain},
     pack::{DICTIONARY_SIZES, PACK_LEVEL, PackOptions, Sizes, pack, pack_in_place},
     rekey::{RekeyOptions, rekey},
+    salvage::{LeftOut, LostRows, SalvageOptions, Salvaged, salvage},
     unpack::{UnpackOptions, unpack, unpack_in_place},
 };
 

@@ -44,7 +44,7 @@ pub use error::{Damage, Error, Result};
 pub use format::basis::{BASES_MAX, ItemNumber};
 pub use format::beside::{JOURNAL_SUFFIX, WAL_SUFFIX};
 pub use format::file_state::FileState;
-pub use format::header::{HEAD_LEN, Header, HeaderKind, kind_of};
+pub use format::header::{HEAD_LEN, Header, HeaderKind, identity, kind_of};
 pub use format::key_place::{is_encrypted, try_key, unlock};
 pub use format::layout::{FileUuid, HEADER_LEN, MAGIC, VERSION};
 pub use format::offset::FileOffset;

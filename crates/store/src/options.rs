@@ -1,5 +1,6 @@
 //! How a handle works.
 
+use std::fs::File;
 use std::sync::{Arc, LazyLock};
 
 use litepack_cipher::Key;
@@ -28,6 +29,9 @@ pub struct Options {
     pub cache: Arc<Cache>,
     /// The file's identity in the cache; handles that give the same one share their pages.
     pub file: FileId,
+    /// Other copies of the file, also of earlier commits. What cannot be read in this one is looked for at the same place
+    /// there, and counts if it is what its parent states.
+    pub spares: Vec<Arc<File>>,
 }
 
 /// The default level: as fast as writing gets without a worse ratio.
@@ -47,6 +51,7 @@ impl Default for Options {
             threads: fixed::threads(*THREADS),
             cache: Arc::clone(Cache::shared()),
             file: FileId::unique(),
+            spares: Vec::new(),
         }
     }
 }

@@ -148,6 +148,11 @@ impl Frames {
         self.size
     }
 
+    /// Whether the page that begins there is in the WAL.
+    pub fn has_page(&self, offset: u64) -> bool {
+        self.places.contains_key(&(offset / self.page_size))
+    }
+
     /// Puts the newer pages over what the file has from `offset` on. Nothing in `buf` is behind the database's end.
     pub fn lay_over(&self, offset: u64, buf: &mut [u8]) -> io::Result<()> {
         let (mut offset, mut buf) = (offset, buf);

@@ -293,6 +293,50 @@ impl Source {
         Ok(())
     }
 
+    /// From now on [`Source::bytes`] are those of the database at one moment, its WAL included, of a file that may be
+    /// damaged. Nothing is written into it.
+    ///
+    /// # Errors
+    /// If there are changes beside the file that cannot be read.
+    pub fn hold_damaged(&mut self, job: &Job<'_>) -> Result<()> {
+        if self.wal_len() == 0 {
+            self.hold_for_report(job)?;
+        } else if let Err(why) = self.take_damaged(job) {
+            let (name, why) = (self.shown.display(), self.explain(why, job));
+            let wal = self.suffixes().wal;
+            let what = format!(
+                "the changes in {name}{wal} cannot be read; move that file away to go without them"
+            );
+            return Err(Error::In {
+                what,
+                source: Box::new(why),
+            });
+        }
+        if let Some(suffix) = self
+            .pending()
+            .filter(|suffix| *suffix != self.suffixes().wal)
+        {
+            let name = self.shown.display();
+            refuse!(
+                "a transaction that was cut off could not be undone: {name}{suffix} is there still"
+            );
+        }
+        Ok(())
+    }
+
+    fn take_damaged(&mut self, job: &Job<'_>) -> std::result::Result<(), Untaken> {
+        let connection = self.connect("", job)?;
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+        let interrupts = job.interrupts(&connection);
+        // Makes the index of the WAL, if no other has.
+        connection.query_row("PRAGMA schema_version", [], |_| Ok(()))?;
+        if !self.take_moment(&connection, job)? {
+            return Err(Untaken::Other(self.in_use()));
+        }
+        self.keep(connection, interrupts);
+        Ok(())
+    }
+
     fn take(&mut self, alone: bool, job: &Job<'_>) -> std::result::Result<(), Untaken> {
         let mut connection = self.connect("", job)?;
         let mut interrupts = job.interrupts(&connection);
@@ -384,7 +428,8 @@ impl Source {
         };
         for _ in 0..ATTEMPTS {
             let before = look()?;
-            connection.execute_batch("BEGIN; SELECT count(*) FROM sqlite_schema;")?;
+            // Reads the first page only: others may be damaged.
+            connection.execute_batch("BEGIN; PRAGMA schema_version")?;
             // How many frames are in the file is read between two looks at all the rest.
             if let (Some(before), Some(during), Some(after)) = (before, look()?, look()?)
                 && before.is_of_the_moment(&during)

@@ -165,6 +165,14 @@ pub(crate) fn read_header(disk: &impl ReadAt) -> Result<Option<Header>> {
     }
 }
 
+/// The identity of a packed file, which its copies have, too; `None` of an empty file.
+///
+/// # Errors
+/// If it cannot be read, or is no packed file of a known format.
+pub fn identity(disk: &impl ReadAt) -> Result<Option<FileUuid>> {
+    Ok(read_header(disk)?.map(|header| header.uuid))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

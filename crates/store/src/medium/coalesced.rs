@@ -81,9 +81,13 @@ impl CoalescedReads {
         }
         // Whatever was wrong with what follows, it is this extent alone that was asked for.
         litepack_io::memory::resize(&mut self.bytes, len)?;
-        medium.fill(&mut self.bytes, extent.offset, SOME_PAGE)?;
-        let unit = guard.open_unit(&mut self.bytes, extent)?;
-        unit.ok_or_else(|| Error::damaged(SOME_PAGE, extent.offset, MISMATCH))
+        let len = medium.from_any_copy(|copy| {
+            medium.fill_from(copy, &mut self.bytes, extent.offset, SOME_PAGE)?;
+            let unit = guard.open_unit(&mut self.bytes, extent)?;
+            let unit = unit.map(<[u8]>::len);
+            unit.ok_or_else(|| Error::damaged(SOME_PAGE, extent.offset, MISMATCH))
+        })?;
+        Ok(&self.bytes[..len])
     }
 }
 
@@ -159,6 +163,7 @@ mod tests {
             },
             dictionaries: crate::medium::held_dictionaries::HeldDictionaries::default(),
             segment: None,
+            spares: Vec::new(),
         };
         let entries = (0..count).map(|number| put(&medium, number, 0)).collect();
         (medium, entries)

@@ -2,6 +2,7 @@
 //!
 //! Nothing is returned that is not what its parent states.
 
+use std::fs::File;
 use std::sync::Arc;
 
 use litepack_io::storage::ReadAt;
@@ -48,35 +49,57 @@ pub(crate) struct Medium<D> {
     pub(crate) dictionaries: HeldDictionaries,
     /// Of the commit that the handle is at, if the file is remote.
     pub(crate) segment: Option<PrefetchSegment>,
+    /// Other copies of the file, for what cannot be read in this one.
+    pub(crate) spares: Vec<Arc<File>>,
 }
 
 impl<D: ReadAt> Medium<D> {
     /// The verified content of a metadata extent.
     pub(crate) fn extent(&self, pointer: Pointer, kind: Kind) -> Result<Vec<u8>> {
-        let stored = self.stored(pointer, kind)?;
-        let opened = self.guard.open(kind, stored)?;
-        opened.ok_or_else(|| mismatch(kind, pointer.offset))
+        self.from_any_copy(|copy| {
+            let stored = self.stored(copy, pointer, kind)?;
+            let opened = self.guard.open(kind, stored)?;
+            opened.ok_or_else(|| mismatch(kind, pointer.offset))
+        })
+    }
+
+    /// What `read` gives of this file, or else of one of its spares.
+    pub(crate) fn from_any_copy<T>(
+        &self,
+        mut read: impl FnMut(Option<&File>) -> Result<T>,
+    ) -> Result<T> {
+        let found = read(None);
+        if let Err(Error::Damaged(_) | Error::Io(_)) = found {
+            for spare in &self.spares {
+                if let Ok(other) = read(Some(spare)) {
+                    return Ok(other);
+                }
+            }
+        }
+        found
     }
 
     /// The verified bytes of a metadata extent, as they are in the file.
     pub(crate) fn stored_extent(&self, pointer: Pointer, kind: Kind) -> Result<Vec<u8>> {
-        let stored = self.stored(pointer, kind)?;
-        if self.guard.is_encrypted() {
-            let copy = litepack_io::memory::collect(stored.iter().copied())?;
-            let opened = self.guard.open(kind, copy)?;
-            opened.ok_or_else(|| mismatch(kind, pointer.offset))?;
-        }
-        Ok(stored)
+        self.from_any_copy(|copy| {
+            let stored = self.stored(copy, pointer, kind)?;
+            if self.guard.is_encrypted() {
+                let copy = litepack_io::memory::collect(stored.iter().copied())?;
+                let opened = self.guard.open(kind, copy)?;
+                opened.ok_or_else(|| mismatch(kind, pointer.offset))?;
+            }
+            Ok(stored)
+        })
     }
 
     /// The bytes of a metadata extent as its pointer has them. If they are sealed, the seal is to be looked at still.
-    fn stored(&self, pointer: Pointer, kind: Kind) -> Result<Vec<u8>> {
+    fn stored(&self, copy: Option<&File>, pointer: Pointer, kind: Kind) -> Result<Vec<u8>> {
         let what = kind.name();
         if pointer.len > METADATA_MAX {
             return Err(Error::damaged(what, pointer.offset, "implausible length"));
         }
         let mut bytes = litepack_io::memory::zeros(pointer.len as usize)?;
-        self.fill(&mut bytes, pointer.offset, what)?;
+        self.fill_from(copy, &mut bytes, pointer.offset, what)?;
         if self.guard.sum64(&bytes) != pointer.sum {
             return Err(mismatch(kind, pointer.offset));
         }
@@ -101,6 +124,21 @@ impl<D: ReadAt> Medium<D> {
         }
     }
 
+    /// The same from another copy of the file, if that is given.
+    pub(crate) fn fill_from(
+        &self,
+        copy: Option<&File>,
+        bytes: &mut [u8],
+        offset: FileOffset,
+        what: &str,
+    ) -> Result<()> {
+        match copy {
+            None => self.fill(bytes, offset, what),
+            Some(copy) if ReadAt::read_at(copy, bytes, offset.0)? == bytes.len() => Ok(()),
+            Some(_) => Err(Error::damaged(what, offset, "the file ends before it")),
+        }
+    }
+
     /// Most bytes that a unit or an item takes as it is stored.
     pub(crate) fn unit_max(&self) -> u32 {
         UNIT_MAX + self.guard.unit_excess()
@@ -116,11 +154,13 @@ impl<D: ReadAt> Medium<D> {
             ));
         }
         litepack_io::memory::resize(stored, extent.len as usize)?;
-        self.fill(stored, extent.offset, SOME_PAGE)?;
-        match self.guard.open_unit_of(stored, extent, &mut Vec::new())? {
-            Some(_) => Ok(()),
-            None => Err(mismatch(Kind::Unit, extent.offset)),
-        }
+        self.from_any_copy(|copy| {
+            self.fill_from(copy, stored, extent.offset, SOME_PAGE)?;
+            match self.guard.open_unit_of(stored, extent, &mut Vec::new())? {
+                Some(_) => Ok(()),
+                None => Err(mismatch(Kind::Unit, extent.offset)),
+            }
+        })
     }
 
     /// The prefetch segment of a commit, from the file.

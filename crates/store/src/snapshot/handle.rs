@@ -74,6 +74,7 @@ impl<R: ReadAt> Snapshot<R> {
             },
             dictionaries: HeldDictionaries::default(),
             segment: None,
+            spares: options.spares.clone(),
         };
         Ok(Snapshot {
             cached: CachedFile::new(&options.cache, options.file),

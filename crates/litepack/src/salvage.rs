@@ -1,0 +1,392 @@
+//! Gets what is left out of a damaged packed file.
+//!
+//! Every page that can be read is what its parent states. Those that cannot are looked for in other copies of the file,
+//! at the same place: there they count only if they are what this file's parent states, so an older copy heals what has
+//! not changed since, and nothing else. The pages that stay lost are left out of the tables ([`litepack_btree::mend`]),
+//! SQLite makes indexes anew, and checks the result.
+
+use std::collections::{BTreeSet, HashSet};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use litepack_btree::mend::{Mended, Pages, RowidRange, mend};
+use litepack_btree::{HEADER_LEN, Header, PageNumber, Tree, quote};
+use litepack_database::bytes::reader;
+use litepack_database::error::{Context, cannot_read, cannot_write, refuse};
+use litepack_database::files::not_applied;
+use litepack_database::files::replacement::Replacement;
+use litepack_database::files::source::{Source, distrust};
+use litepack_io::storage::{ReadAt, Storage};
+use litepack_store::{Error as StoreError, Store, identity};
+use rusqlite::{Connection, OpenFlags};
+use serde::Serialize;
+
+use crate::check::Damage;
+use crate::{Error, Job, Result, register};
+
+/// Damage is listed up to this many pieces.
+const LISTED_MAX: usize = 100;
+/// Problems of the result are listed up to this many.
+const PROBLEMS_MAX: usize = 10;
+/// A database with more pages is not mended: new ones would have no numbers.
+const PAGES_MAX: u32 = u32::MAX / 2;
+/// Where the header of a database says how it is written: 2 is WAL mode.
+const WRITTEN_HOW: u64 = 18;
+
+/// Options of [`salvage`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SalvageOptions {
+    /// Replace the target if it exists.
+    pub replace: bool,
+    /// Other copies of the packed file, of this or an earlier state.
+    pub from: Vec<PathBuf>,
+}
+
+/// What [`salvage`] has found.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Salvaged {
+    /// Pages of the database.
+    pub pages: u64,
+    /// Those that are lost.
+    pub lost_pages: u64,
+    /// Why they are, up to a hundred pieces.
+    pub damage: Vec<Damage>,
+    /// Tables that have lost rows.
+    pub tables: Vec<LostRows>,
+    /// Indexes that were made anew.
+    pub indexes: Vec<String>,
+    /// Indexes that could not be made anew and are left out, and why.
+    pub left_out: Vec<LeftOut>,
+    /// Pages with rows of tables that could not be told apart, which are left out.
+    pub unassigned_pages: u64,
+    /// The database had auto_vacuum, which is off now.
+    pub had_auto_vacuum: bool,
+    /// What SQLite's `integrity_check` says of the result beside "ok".
+    pub problems: Vec<String>,
+}
+
+/// Rows that a table has lost.
+#[derive(Clone, Debug, Serialize)]
+pub struct LostRows {
+    /// The table.
+    pub table: String,
+    /// Their rowids: those above the first number, up to and with the second; `None` is no limit. Not every number need have
+    /// been one of a row. Of a table without rowids nothing.
+    pub rowids: Vec<(Option<i64>, Option<i64>)>,
+    /// How many more parts of the table are lost.
+    pub more: u64,
+}
+
+/// An index that is not there any more.
+#[derive(Clone, Debug, Serialize)]
+pub struct LeftOut {
+    /// The index.
+    pub index: String,
+    /// SQLite's error.
+    pub why: String,
+}
+
+impl Salvaged {
+    /// Whether all of the database is there.
+    pub fn is_whole(&self) -> bool {
+        self.lost_pages == 0
+    }
+}
+
+/// Writes what is left of a damaged packed file as a plain database. The file is only read.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let place = tempfile::tempdir()?;
+/// # let (packed, saved) = (place.path().join("packed.db"), place.path().join("saved.db"));
+/// # litepack::open(&packed)?.execute_batch("create table t(x)")?;
+/// use litepack::{Job, SalvageOptions};
+///
+/// let found = litepack::salvage(&packed, &saved, &SalvageOptions::default(), &Job::default())?;
+/// for lost in &found.tables {
+///     eprintln!("{} has lost rows: {:?}", lost.table, lost.rowids);
+/// }
+/// assert!(found.is_whole());
+/// # Ok(()) }
+/// ```
+///
+/// # Errors
+/// If nothing can be read: the file is no packed file, its newest commit or the first page of the database is lost, or
+/// there are changes beside it that cannot be read. If a copy is of another file, the target exists, or writing fails.
+/// Then there is no target.
+pub fn salvage(
+    source: impl AsRef<Path>,
+    target: impl AsRef<Path>,
+    options: &SalvageOptions,
+    job: &Job<'_>,
+) -> Result<Salvaged> {
+    register()?;
+    let mut source = Source::open(source.as_ref(), false)?;
+    source.expect_packed()?;
+    source.unlock(job.key())?;
+    let spares = spares(&source, &options.from)?;
+    let target = Replacement::of(target.as_ref(), source.path(), options.replace, job)?;
+    source.hold_damaged(job)?;
+    not_applied::tell(source.opened(), job);
+    let like = source.metadata()?;
+    let mut image = Image::read(&source, spares, &target, job)?;
+    let mut found = Salvaged {
+        pages: image.pages(),
+        lost_pages: image.lost.len() as u64,
+        damage: std::mem::take(&mut image.damage),
+        ..Salvaged::default()
+    };
+    if !image.lost.is_empty() {
+        let Some(path) = target.beside_path() else {
+            refuse!(
+                "{} is not a file; salvage to one first",
+                target.name().display()
+            );
+        };
+        image.mend(path, &mut found, job)?;
+    }
+    job.check()?;
+    target.publish(&like, job)?;
+    Ok(found)
+}
+
+/// Opens the copies.
+fn spares(source: &Source, from: &[PathBuf]) -> Result<Vec<Arc<File>>> {
+    let own = identity(source.file()).with_context(|| cannot_read(source.shown()))?;
+    let open = |path: &PathBuf| {
+        let copy = File::open(path).with_context(|| cannot_read(path))?;
+        let other = identity(&copy).with_context(|| cannot_read(path))?;
+        if other != own {
+            let (copy, name) = (path.display(), source.shown().display());
+            refuse!("{copy} is not a copy of {name}: it is another packed file");
+        }
+        Ok(Arc::new(copy))
+    };
+    from.iter().map(open).collect()
+}
+
+/// The database as it is written, with zeros for what is lost.
+struct Image<'a> {
+    file: &'a File,
+    name: &'a Path,
+    header: Header,
+    lost: BTreeSet<u32>,
+    damage: Vec<Damage>,
+}
+
+impl<'a> Image<'a> {
+    /// Writes every page that can be read.
+    fn read(
+        source: &Source,
+        spares: Vec<Arc<File>>,
+        target: &'a Replacement,
+        job: &Job<'_>,
+    ) -> Result<Image<'a>> {
+        let cannot = || cannot_read(source.shown());
+        let options = litepack_store::Options {
+            spares,
+            ..reader::options(source.unlocked())
+        };
+        let mut store = reader::open(source.file(), &options).with_context(cannot)?;
+        let frames = source.bytes().frames;
+        let size = frames.map_or(store.size(), |frames| frames.size());
+        let mut head = [0; HEADER_LEN];
+        reader::read(&mut store, frames, 0, &mut head).with_context(|| {
+            format!(
+                "{}, and without its first page nothing can be salvaged",
+                cannot()
+            )
+        })?;
+        let Some(header) = Header::parse(&head, size) else {
+            refuse!("{} has no SQLite database in it", source.shown().display());
+        };
+        let mut image = Image {
+            file: target.file(),
+            name: target.name(),
+            header,
+            lost: BTreeSet::new(),
+            damage: Vec::new(),
+        };
+        let cannot_write = || cannot_write(target.name());
+        Storage::truncate(target.file(), size).with_context(cannot_write)?;
+        job.shares(&[("salvaging", 2.0), ("syncing", 1.0)]);
+        let step = job.bytes("salvaging", size);
+        let mut buf = vec![0; reader::CHUNK as usize];
+        for start in (0..size).step_by(reader::CHUNK as usize) {
+            job.check()?;
+            let len = reader::CHUNK.min(size - start);
+            let buf = &mut buf[..len as usize];
+            if !is_read(reader::read(&mut store, frames, start, buf)).with_context(cannot)? {
+                image.read_pages(&mut store, &source, start, buf)?;
+            }
+            Storage::write_at(target.file(), buf, start).with_context(cannot_write)?;
+            step.add(len);
+        }
+        Ok(image)
+    }
+
+    /// Reads the pages of a part of the database one by one.
+    fn read_pages(
+        &mut self,
+        store: &mut Store<&File>,
+        source: &Source,
+        start: u64,
+        buf: &mut [u8],
+    ) -> Result<()> {
+        let frames = source.bytes().frames;
+        let size = u64::from(self.header.page_size);
+        for (at, page) in (0..).zip(buf.chunks_mut(self.header.page_size as usize)) {
+            litepack_io::interrupt::check()
+                .map_err(StoreError::from)
+                .with_context(|| cannot_read(source.shown()))?;
+            let offset = start + at * size;
+            let read = reader::read(store, frames, offset, page);
+            let why = match read {
+                Ok(_) => continue,
+                Err(StoreError::Damaged(damage)) => Some(damage.into()),
+                Err(error @ StoreError::Io(_)) => {
+                    let (what, why) = (format!("page {}", offset / size + 1), error.to_string());
+                    let line = format!("{what}: {why}");
+                    Some(Damage::new(what, 0, why, line))
+                }
+                Err(error) => return Err(error).with_context(|| cannot_read(source.shown())),
+            };
+            page.fill(0);
+            if let Some(frames) = frames.filter(|frames| frames.has_page(offset)) {
+                frames
+                    .lay_over(offset, page)
+                    .with_context(|| cannot_read(source.shown()))?;
+                continue;
+            }
+            if self.damage.len() < LISTED_MAX {
+                self.damage.extend(why);
+            }
+            self.lost.extend(u32::try_from(offset / size + 1));
+        }
+        Ok(())
+    }
+
+    fn pages(&self) -> u64 {
+        self.header.pages.into()
+    }
+
+    /// Makes a sound database of it, which has this name for now.
+    fn mend(&mut self, path: &Path, found: &mut Salvaged, job: &Job<'_>) -> Result<()> {
+        let cannot = || cannot_write(self.name);
+        if self.header.pages > PAGES_MAX {
+            refuse!("{} pages are too many to be mended", self.header.pages);
+        }
+        // Of a file in WAL mode SQLite would make a WAL.
+        let mut how = [0; 2];
+        ReadAt::read_at(self.file, &mut how, WRITTEN_HOW).with_context(cannot)?;
+        Storage::write_at(self.file, &[1, 1], WRITTEN_HOW).with_context(cannot)?;
+        let without = tables_without_rowids(path);
+        let header = self.header.clone();
+        let mended = mend(&header, self, &mut |table: &Tree| {
+            !without.contains(&table.name)
+        })?;
+        let done = self.use_sqlite(path, &mended, found, job);
+        found.take(mended);
+        done?;
+        Storage::write_at(self.file, &how, WRITTEN_HOW).with_context(|| cannot_write(self.name))
+    }
+
+    /// Has SQLite make indexes anew, and look at all.
+    fn use_sqlite(
+        &self,
+        path: &Path,
+        mended: &Mended,
+        found: &mut Salvaged,
+        job: &Job<'_>,
+    ) -> Result<()> {
+        let failed = |error| Error::of_sqlite(self.name, error);
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let db = Connection::open_with_flags(path, flags).map_err(failed)?;
+        let _interrupts = job.interrupts(&db);
+        distrust(&db).map_err(failed)?;
+        // It is thrown away if this fails. What is written are new pages, of which a journal has nothing.
+        db.execute_batch("pragma synchronous = off; pragma journal_mode = memory")
+            .map_err(failed)?;
+        for index in &mended.indexes {
+            let name = quote(&index.name);
+            job.check()?;
+            let Err(error) = db.execute_batch(&format!("reindex main.{name}")) else {
+                found.indexes.push(index.name.clone());
+                continue;
+            };
+            job.check()?;
+            found.left_out.push(LeftOut {
+                index: index.name.clone(),
+                why: error.to_string(),
+            });
+            // It may need a function or a collation of the program's. One of a constraint stays, and is empty.
+            let _ = db.execute_batch(&format!("drop index main.{name}"));
+        }
+        let check = format!("pragma main.integrity_check({PROBLEMS_MAX})");
+        let problems = db.prepare(&check).and_then(|mut check| {
+            let rows = check.query_map([], |row| row.get::<_, String>(0))?;
+            rows.collect::<rusqlite::Result<Vec<_>>>()
+        });
+        job.check()?;
+        found.problems = problems.unwrap_or_else(|error| vec![error.to_string()]);
+        found.problems.retain(|problem| problem != "ok");
+        Ok(())
+    }
+}
+
+/// Whether a part was read; other errors than damage stay errors.
+fn is_read(read: litepack_store::Result<usize>) -> litepack_store::Result<bool> {
+    match read {
+        Ok(_) => Ok(true),
+        Err(StoreError::Damaged(_) | StoreError::Io(_)) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+impl Pages for Image<'_> {
+    type Error = Error;
+
+    fn read(&mut self, page: PageNumber, buf: &mut [u8]) -> Result<bool> {
+        let offset = page.start(self.header.page_size);
+        let n = ReadAt::read_at(self.file, buf, offset).with_context(|| cannot_write(self.name))?;
+        if let Some(beyond) = buf.get_mut(n..) {
+            beyond.fill(0);
+        }
+        Ok(!self.lost.contains(&page.get()))
+    }
+
+    fn write(&mut self, page: PageNumber, bytes: &[u8]) -> Result<()> {
+        let offset = page.start(self.header.page_size);
+        self.lost.remove(&page.get());
+        Storage::write_at(self.file, bytes, offset).with_context(|| cannot_write(self.name))
+    }
+}
+
+/// The tables without rowids, as far as SQLite can read the schema.
+fn tables_without_rowids(path: &Path) -> HashSet<String> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let names = || -> rusqlite::Result<HashSet<String>> {
+        let db = Connection::open_with_flags(path, flags)?;
+        distrust(&db)?;
+        let sql = "select name from pragma_table_list where schema = 'main' and wr";
+        let mut tables = db.prepare(sql)?;
+        let rows = tables.query_map([], |row| row.get(0))?;
+        rows.collect()
+    };
+    names().unwrap_or_default()
+}
+
+impl Salvaged {
+    fn take(&mut self, mended: Mended) {
+        self.unassigned_pages = mended.unassigned;
+        self.had_auto_vacuum = mended.had_auto_vacuum;
+        let limits = |rows: &RowidRange| (rows.after, rows.to);
+        let tables = mended.tables.into_iter().map(|loss| LostRows {
+            rowids: loss.rows.iter().map(limits).collect(),
+            table: loss.table.name,
+            more: loss.more,
+        });
+        self.tables.extend(tables);
+    }
+}
