@@ -16,6 +16,7 @@
 //! bytes.rs     little-endian fields and variable-length integers
 //! random.rs    random numbers from a seed
 //! printable.rs text that does nothing to a terminal
+//! platform.rs  what a browser does not have
 //! testing/     storages for tests
 //! ```
 #![forbid(unsafe_code)]
@@ -36,6 +37,7 @@ pub mod interrupt;
 pub mod limits;
 pub mod memory;
 pub mod parallel;
+pub mod platform;
 pub mod printable;
 pub mod random;
 pub mod results;

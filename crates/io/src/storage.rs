@@ -104,6 +104,17 @@ fn write_all(file: &File, mut bytes: &[u8], mut offset: u64) -> io::Result<()> {
     Ok(())
 }
 
+/// There are no files.
+#[cfg(not(any(unix, windows)))]
+fn read_once(_: &File, _: &mut [u8], _: u64) -> io::Result<usize> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+#[cfg(not(any(unix, windows)))]
+fn write_all(_: &File, _: &[u8], _: u64) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
 /// A file in memory.
 impl ReadAt for [u8] {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {

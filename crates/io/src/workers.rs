@@ -13,6 +13,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
+use crate::platform::process_id;
 use crate::threads;
 
 /// Work for a worker, with the tools of its thread.
@@ -105,7 +106,7 @@ impl<T> WorkerPool<T> {
 
     /// Whether this is a child that was forked by the process that has the workers.
     pub fn is_forked(&self) -> bool {
-        !self.workers.is_empty() && self.process != std::process::id()
+        !self.workers.is_empty() && self.process != process_id()
     }
 
     /// The state, if it can be asked for.
@@ -173,7 +174,7 @@ impl<T> WorkerPool<T> {
         if workers.is_empty() {
             return;
         }
-        if self.process != std::process::id() {
+        if self.process != process_id() {
             // Neither waited for nor let go: the system knows nothing of them here.
             std::mem::forget(workers);
             return;
@@ -209,7 +210,7 @@ impl<T: Default + 'static> WorkerPool<T> {
                 })
             });
             if let Some(worker) = worker {
-                self.process = std::process::id();
+                self.process = process_id();
                 self.workers.push(worker);
             }
         }

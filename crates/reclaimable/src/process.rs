@@ -15,7 +15,7 @@ impl ThisProcess {
     /// Of the process that calls this.
     pub fn new() -> ThisProcess {
         ThisProcess {
-            number: std::process::id(),
+            number: process_id(),
             mark: Mark::new(),
         }
     }
@@ -24,14 +24,23 @@ impl ThisProcess {
     #[doc(hidden)]
     pub fn of_another() -> ThisProcess {
         ThisProcess {
-            number: !std::process::id(),
+            number: !process_id(),
             ..ThisProcess::new()
         }
     }
 
     /// Whether it is the one that asks.
     pub fn is_here(&self) -> bool {
-        self.mark.is_here() && self.number == std::process::id()
+        self.mark.is_here() && self.number == process_id()
+    }
+}
+
+/// The number of this process. In a browser there are none, and the standard library panics there.
+fn process_id() -> u32 {
+    if cfg!(all(target_family = "wasm", target_os = "unknown")) {
+        0
+    } else {
+        std::process::id()
     }
 }
 

@@ -140,7 +140,7 @@ pub(crate) fn current<D: ReadAt>(medium: &Medium<D>, live: bool) -> Result<Recov
             continue;
         }
         if head.is_partly_unreadable(&medium.guard) && attempt < TORN_RETRIES {
-            std::thread::sleep(Duration::from_millis(1 << attempt));
+            litepack_io::platform::sleep(Duration::from_millis(1 << attempt));
             attempt += 1;
             continue;
         }
@@ -230,7 +230,7 @@ pub(crate) fn damage_of_other_mark<D: ReadAt>(
         }
         // A live writer may be writing it.
         if attempt < TORN_RETRIES {
-            std::thread::sleep(Duration::from_millis(1 << attempt));
+            litepack_io::platform::sleep(Duration::from_millis(1 << attempt));
         }
     }
     Ok(Some(Damage {
