@@ -8,8 +8,8 @@ use std::time::Duration;
 use ureq::Agent;
 use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
 
-use crate::error::{Error, Result};
 use crate::options::Options;
+use litepack_ranges::{Error, Result};
 
 const USER_AGENT: &str = concat!("litepack/", env!("CARGO_PKG_VERSION"));
 

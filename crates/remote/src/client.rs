@@ -5,62 +5,35 @@
 //! sign URLs for some minutes, the user's own URL is asked again. For an object in a store they are not followed at all:
 //! its requests are signed for one host.
 
-use std::io::Read as _;
 use std::ops::Range;
 use std::sync::Mutex;
 
-use ureq::http::header::{self, HeaderMap, HeaderName};
+use litepack_ranges::{Counters, Error, Expected, Failure, Fetch, Result, Retry, Version, take};
+use ureq::http::header;
 use ureq::http::{Response, StatusCode};
 use ureq::typestate::WithoutBody;
 use ureq::{Agent, Body, RequestBuilder};
 
 use crate::agent::{Timeouts, agent};
-use crate::answer::check;
-use crate::error::{Error, Result};
 use crate::headers::Headers;
 use crate::location::Location;
 use crate::lock;
 use crate::options::Options;
-use crate::retry::{Failure, Retry, failure, is_passing};
+use crate::retry::{failure, retry};
 use crate::s3::{self, Object};
-use crate::traffic::Counters;
-use crate::version::Version;
 
 /// Redirects that are followed for one request.
 const REDIRECTS_MAX: usize = 10;
 
-/// Which version of the file an answer may be of.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Expected<'a> {
-    Any,
-    /// No other than this one.
-    This(&'a Version),
-    /// Any, but if it is still this one, nothing needs to come.
-    Another(&'a Version),
-}
-
-impl Expected<'_> {
-    /// The header that says so to the server.
-    fn condition(&self) -> Option<(HeaderName, &str)> {
-        match self {
-            Expected::Any => None,
-            Expected::This(version) => version.condition(),
-            Expected::Another(version) => {
-                version.strong().map(|etag| (header::IF_NONE_MATCH, etag))
-            }
-        }
-    }
-}
-
 /// Asks one server for ranges of one file.
-pub(crate) struct Client {
+pub struct Client {
     agent: Agent,
     headers: Headers,
     start: Start,
     /// Where redirects led to.
     led_to: Mutex<Option<Location>>,
     retry: Retry,
-    pub(crate) counters: Counters,
+    counters: Counters,
 }
 
 /// Where the user says that the file is.
@@ -88,43 +61,9 @@ impl Client {
             headers,
             start,
             led_to: Mutex::new(None),
-            retry: Retry::new(options),
+            retry: retry(options),
             counters: Counters::default(),
         })
-    }
-
-    /// The user's URL, for people.
-    pub(crate) fn url(&self) -> String {
-        match &self.start {
-            Start::Web(location) => location.to_string(),
-            Start::Store(object) => object.shown(),
-        }
-    }
-
-    /// The bytes `range` of the file, less only where it ends, and the version they are of: none if it is one that the
-    /// caller [has](Expected::Another). Failures that may pass are tried again.
-    pub(crate) fn get(
-        &self,
-        range: &Range<u64>,
-        expected: Expected<'_>,
-    ) -> Result<(Vec<u8>, Version)> {
-        self.retry.run(
-            || self.url(),
-            &self.counters,
-            || self.attempt(range, expected),
-        )
-    }
-
-    /// As [`Client::get`], once. Why it failed is not said.
-    pub(crate) fn get_once(&self, range: &Range<u64>, pinned: &Version) -> Option<Vec<u8>> {
-        self.attempt(range, Expected::This(pinned))
-            .ok()
-            .map(|(bytes, _)| bytes)
-    }
-
-    /// Ends requests that other threads wait for.
-    pub(crate) fn shutdown(&self) {
-        self.agent.clone().shutdown();
     }
 
     fn attempt(
@@ -231,7 +170,6 @@ impl Client {
         }
     }
 
-    /// Takes the bytes out of an answer that is not a redirect.
     fn take(
         &self,
         url: &str,
@@ -239,87 +177,55 @@ impl Client {
         range: &Range<u64>,
         expected: Expected<'_>,
     ) -> Result<(Vec<u8>, Version), Failure> {
-        let url = url.to_string();
         let (head, mut body) = response.into_parts();
-        let changed = |what: String| Error::Changed {
-            url: url.clone(),
-            what,
-        };
-        let pinned = match expected {
-            Expected::This(pinned) => Some(pinned),
-            _ => None,
-        };
-        if let (StatusCode::NOT_MODIFIED, Expected::Another(known)) = (head.status, expected) {
-            // It should say which version it means (RFC 9110, 15.4.5), but was asked for one alone.
-            let version = Version::of(&head.headers, known.len);
-            let is_known = version.is_ok_and(|version| {
-                let says_nothing = !head.headers.contains_key(header::ETAG);
-                says_nothing || known.difference(&version).is_none()
-            });
-            let why = "it says that another version than the one asked about is not modified";
-            return match is_known {
-                true => Ok((Vec::new(), known.clone())),
-                false => Err(Error::Answer {
-                    url,
-                    why: why.into(),
-                }
-                .into()),
-            };
+        let (status, body) = (head.status, body.as_reader());
+        take(
+            url,
+            status,
+            &head.headers,
+            body,
+            &self.counters,
+            range,
+            expected,
+        )
+    }
+}
+
+impl Fetch for Client {
+    fn url(&self) -> String {
+        match &self.start {
+            Start::Web(location) => location.to_string(),
+            Start::Store(object) => object.shown(),
         }
-        match head.status {
-            StatusCode::PARTIAL_CONTENT => {}
-            StatusCode::OK => return Err(Error::NoRanges { url }.into()),
-            StatusCode::PRECONDITION_FAILED => {
-                return Err(
-                    changed("the server no longer has the version that was opened".into()).into(),
-                );
-            }
-            StatusCode::RANGE_NOT_SATISFIABLE if pinned.is_some() => {
-                return Err(changed(format!("it ends before byte {}", range.start)).into());
-            }
-            StatusCode::RANGE_NOT_SATISFIABLE => return Err(Error::Empty { url }.into()),
-            status => return Err(refused(url, status, &head.headers)),
+    }
+
+    fn asked(&self, part: &mut dyn FnMut(&[u8])) {
+        part(self.start.name().as_bytes());
+        for (name, value) in self.headers.iter() {
+            part(name.as_str().as_bytes());
+            part(value.as_bytes());
         }
-        let unusable = |why: String| Error::Answer {
-            url: url.clone(),
-            why,
-        };
-        let part = check(&head.headers, range).map_err(unusable)?;
-        let version = Version::of(&head.headers, part.total).map_err(unusable)?;
-        if let Some(what) = pinned.and_then(|pinned| pinned.difference(&version)) {
-            return Err(changed(what).into());
-        }
-        #[expect(
-            clippy::cast_possible_truncation,
-            reason = "a range that is asked for has room in memory"
-        )]
-        let size = (part.bytes.end - part.bytes.start) as usize;
-        // One byte more than there should be: a longer body is not cut off in silence.
-        let mut bytes =
-            litepack_io::memory::with_room(size + 1).map_err(|error| Failure::Passing {
-                why: error.to_string(),
-                after: None,
-            })?;
-        let result = body
-            .as_reader()
-            .take(size as u64 + 1)
-            .read_to_end(&mut bytes);
-        self.counters.bytes.add(bytes.len() as u64);
-        match result {
-            Err(error) => Err(Failure::Passing {
-                why: format!(
-                    "the answer broke off after {} of {size} bytes: {error}",
-                    bytes.len()
-                ),
-                after: None,
-            }),
-            Ok(n) if n < size => Err(Failure::Passing {
-                why: format!("the answer ended after {n} of {size} bytes"),
-                after: None,
-            }),
-            Ok(n) if n > size => Err(unusable(format!("it goes on after its {size} bytes")).into()),
-            Ok(_) => Ok((bytes, version)),
-        }
+    }
+
+    fn get(&self, range: &Range<u64>, expected: Expected<'_>) -> Result<(Vec<u8>, Version)> {
+        self.retry.run(
+            || self.url(),
+            &self.counters,
+            || self.attempt(range, expected),
+        )
+    }
+
+    fn get_once(&self, range: &Range<u64>, pinned: &Version) -> Option<Vec<u8>> {
+        let answer = self.attempt(range, Expected::This(pinned));
+        answer.ok().map(|(bytes, _)| bytes)
+    }
+
+    fn shutdown(&self) {
+        self.agent.clone().shutdown();
+    }
+
+    fn counters(&self) -> &Counters {
+        &self.counters
     }
 }
 
@@ -332,24 +238,4 @@ impl std::fmt::Debug for Client {
 /// Whether a status answers a request for a range, good or bad.
 fn is_answer(status: StatusCode) -> bool {
     matches!(status.as_u16(), 200 | 206 | 304 | 412 | 416)
-}
-
-/// The failure that a status means which is neither success nor a redirect.
-fn refused(url: String, status: StatusCode, headers: &HeaderMap) -> Failure {
-    if is_passing(status) {
-        return Failure::status("server", status, headers);
-    }
-    let status = status.as_u16();
-    let hint = match status {
-        400 | 403 => "; if the URL is signed, it may have expired: get a new one",
-        401 => "; it requires authentication: give a token or headers",
-        404 | 410 => "; there is no such file",
-        _ => "",
-    };
-    Failure::Lasting(Error::Refused {
-        url,
-        status,
-        code: String::new(),
-        hint: hint.into(),
-    })
 }

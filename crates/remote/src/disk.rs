@@ -15,9 +15,9 @@ use twox_hash::XxHash3_64;
 
 use litepack_io::cache::BlockKey;
 
-use crate::BLOCK_SIZE;
-use crate::error::{Error, Result};
 use crate::options::DiskCache;
+use litepack_ranges::{BLOCK_SIZE, KeepBlocks};
+use litepack_ranges::{Error, Result};
 
 const MAGIC: [u8; 8] = *b"lpblock1";
 const SUM_LEN: usize = 8;
@@ -67,14 +67,16 @@ impl Disk {
         self.directory
             .join(format!("{:032x}-{:x}{SUFFIX}", key.file, key.block))
     }
+}
 
+impl KeepBlocks for Disk {
     /// Whether there is such a file, whatever its content.
-    pub(crate) fn has(&self, key: &BlockKey) -> bool {
+    fn has(&self, key: &BlockKey) -> bool {
         fs::symlink_metadata(self.path(key)).is_ok_and(|data| data.is_file())
     }
 
     /// The block, which has this length, if it is here and undamaged.
-    pub(crate) fn get(&self, key: &BlockKey, len: usize) -> Option<Vec<u8>> {
+    fn get(&self, key: &BlockKey, len: usize) -> Option<Vec<u8>> {
         let file = open(&self.path(key)).ok()?;
         let mut bytes = Vec::with_capacity(MAGIC.len() + len + SUM_LEN + 1);
         let expected = MAGIC.len() + len + SUM_LEN;
@@ -102,7 +104,7 @@ impl Disk {
     }
 
     /// Keeps a block, if that works.
-    pub(crate) fn put(&self, key: &BlockKey, block: &[u8]) {
+    fn put(&self, key: &BlockKey, block: &[u8]) {
         let size = (MAGIC.len() + block.len() + SUM_LEN) as u64;
         let counted = |left: u64| left.checked_sub(size);
         if self
@@ -125,12 +127,12 @@ impl Disk {
     }
 
     /// Removes a block.
-    pub(crate) fn remove(&self, key: &BlockKey) {
+    fn remove(&self, key: &BlockKey) {
         let _ = fs::remove_file(self.path(key));
     }
 
     /// Removes all blocks of a file.
-    pub(crate) fn remove_all(&self, file: u128) {
+    fn remove_all(&self, file: u128) {
         let prefix = format!("{file:032x}-");
         for entry in fs::read_dir(&self.directory)
             .into_iter()
@@ -144,7 +146,9 @@ impl Disk {
             }
         }
     }
+}
 
+impl Disk {
     /// Removes what was not used for longest until there is room for what comes before the next look.
     fn tidy(&self) {
         let Ok(entries) = fs::read_dir(&self.directory) else {

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use ureq::http::header::{self, HeaderName, HeaderValue};
 
-use crate::error::{Error, Result};
+use litepack_ranges::{Error, Result};
 
 /// A file of headers is no longer than this, in bytes.
 const FILE_MAX: u64 = 64 << 10;

@@ -7,7 +7,7 @@ use base64::prelude::BASE64_STANDARD;
 use percent_encoding::percent_decode_str;
 use url::Url;
 
-use crate::error::{Error, Result};
+use litepack_ranges::{Error, Result};
 
 /// Query parameters that only sign a URL begin so: they change from one presigned URL of an object to the next, and
 /// never say which object it is.

@@ -4,10 +4,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::error::{Error, Result};
 use crate::headers::Headers;
 use crate::s3::Environment;
 use litepack_io::cache::Cache;
+use litepack_ranges::{Error, Result};
 
 /// How a file on a server is read.
 #[derive(Clone, Debug)]

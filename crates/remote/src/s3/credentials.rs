@@ -12,9 +12,9 @@ use rusty_s3::Credentials;
 
 use super::endpoints::{self, Source};
 use super::environment::{Environment, Profile};
-use crate::error::{Error, Result};
 use crate::lock;
 use crate::options::Options;
+use litepack_ranges::{Error, Result};
 
 /// New ones are asked for when the old ones hold for no longer than this.
 const RENEW_BEFORE: Duration = Duration::from_secs(300);

@@ -17,8 +17,8 @@ use super::environment::{Environment, Profile, read};
 use super::object::{endpoint, partition};
 use super::refusal::{element, text_of};
 use crate::agent::{Timeouts, agent};
-use crate::error::{Error, Result};
 use crate::options::Options;
+use litepack_ranges::{Error, Result};
 
 /// Where there is no metadata service, nothing answers.
 const INSTANCE_TIMEOUT: Duration = Duration::from_secs(1);

@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io::{self, ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
 
-use crate::error::{Error, Result};
+use litepack_ranges::{Error, Result};
 
 /// A profile file or a file with a token is no longer than this, in bytes.
 const FILE_MAX: u64 = 1 << 20;

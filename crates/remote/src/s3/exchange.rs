@@ -11,8 +11,8 @@ use url::Url;
 
 use super::object::{Object, SIGNED_FOR};
 use super::refusal::Refusal;
-use crate::error::Error;
-use crate::retry::{Failure, is_passing};
+use litepack_ranges::Error;
+use litepack_ranges::{Failure, is_passing};
 
 /// The least bytes of a secret; shorter texts are in many answers by chance.
 const SECRET_MIN: usize = 8;

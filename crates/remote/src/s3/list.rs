@@ -14,10 +14,11 @@ use super::exchange::{Secrets, exchange};
 use super::object::{Object, SIGNED_FOR};
 use super::refusal::text_within;
 use crate::agent::{Timeouts, agent};
-use crate::error::{Error, Result};
 use crate::options::Options;
-use crate::retry::{Failure, Retry, failure};
-use crate::traffic::Counters;
+use crate::retry::{failure, retry};
+use litepack_ranges::Counters;
+use litepack_ranges::{Error, Result};
+use litepack_ranges::{Failure, Retry};
 
 /// Bytes of a page: 1000 keys of 1024 bytes, each of which may be written as `%XX`, and what is around them.
 const PAGE_BYTES_MAX: u64 = 8 << 20;
@@ -51,7 +52,7 @@ pub fn list(
     let folder = Folder {
         object: Object::of_prefix(url, options)?,
         agent: agent(options, Timeouts::of(options))?,
-        retry: Retry::new(options),
+        retry: retry(options),
         counters: Counters::default(),
     };
     let mut token = None;

@@ -10,9 +10,9 @@ use url::Url;
 
 use super::credentials::{KnownCredentials, Provider};
 use super::environment::{Environment, Profile, S3_ENDPOINT};
-use crate::error::{Error, Result};
 use crate::lock;
 use crate::options::Options;
+use litepack_ranges::{Error, Result};
 
 /// How long a signed URL holds. Each is used at once; the rest is for a clock that is wrong.
 pub(crate) const SIGNED_FOR: Duration = Duration::from_secs(900);

@@ -18,8 +18,9 @@ use super::exchange::exchange;
 use super::object::{Object, SIGNED_FOR, sign};
 use super::refusal::{element, text_of};
 use super::upload::{Outgoing, Upload, is_etag, sum_of};
-use crate::error::{Error, Result};
-use crate::retry::{Failure, failure};
+use crate::retry::failure;
+use litepack_ranges::Failure;
+use litepack_ranges::{Error, Result};
 
 /// S3 takes so many parts.
 const PARTS_MAX: u64 = 10_000;

@@ -22,10 +22,11 @@ use super::exchange::{Secrets, exchange, get};
 use super::object::{Condition, Object, sign};
 use super::refusal::{CONFLICT, Refusal};
 use crate::agent::{Timeouts, agent};
-use crate::error::{Error, Result};
 use crate::options::Options;
-use crate::retry::{Failure, Retry, failure};
-use crate::traffic::Counters;
+use crate::retry::{failure, retry};
+use litepack_ranges::Counters;
+use litepack_ranges::{Error, Result};
+use litepack_ranges::{Failure, Retry};
 
 /// Bytes read of the file at once.
 const CHUNK: usize = 256 << 10;
@@ -148,7 +149,7 @@ impl Upload {
             agent: agent(options, Timeouts::of(options))?,
             patient: agent(options, Timeouts::of(options).with_answer(how.end_timeout))?,
             object: Object::new(url, options)?,
-            retry: Retry::new(options),
+            retry: retry(options),
             counters: Counters::default(),
         })
     }

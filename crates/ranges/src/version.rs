@@ -3,17 +3,17 @@
 //! A strong ETag says that the bytes are the same (RFC 9110, 8.8.3). A weak one does not, but another weak one than
 //! before is a change; beside it, or without any, it is `Last-Modified` that is pinned. The length always is.
 
-use ureq::http::header::{self, HeaderMap, HeaderName};
+use http::header::{self, HeaderMap, HeaderName};
 
 use crate::answer::only;
 
 /// The version of the file, by the headers of an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Version {
+pub struct Version {
     etag: Option<String>,
     modified: Option<String>,
     /// The length of the whole file in bytes.
-    pub(crate) len: u64,
+    pub len: u64,
 }
 
 impl Version {
@@ -21,7 +21,7 @@ impl Version {
     ///
     /// # Errors
     /// If they contradict each other, in words.
-    pub(crate) fn of(headers: &HeaderMap, len: u64) -> Result<Version, String> {
+    pub fn of(headers: &HeaderMap, len: u64) -> Result<Version, String> {
         let text = |name: HeaderName| -> Result<Option<String>, String> {
             only(headers, &name)?;
             let value = headers.get(name).and_then(|value| value.to_str().ok());
@@ -37,7 +37,7 @@ impl Version {
     }
 
     /// The same by its ETag and length alone.
-    pub(crate) fn without_date(&self) -> Version {
+    pub fn without_date(&self) -> Version {
         Version {
             modified: None,
             ..self.clone()
@@ -45,13 +45,13 @@ impl Version {
     }
 
     /// The ETag, if it says that the bytes are the same.
-    pub(crate) fn strong(&self) -> Option<&str> {
+    pub fn strong(&self) -> Option<&str> {
         self.etag.as_deref().filter(|etag| !etag.starts_with("W/"))
     }
 
     /// The whole mark that tells it from other versions: a strong ETag, or a date with the weak ETag if there is one;
     /// `None` if the answer had none of them.
-    pub(crate) fn validator(&self) -> Option<String> {
+    pub fn validator(&self) -> Option<String> {
         if let Some(etag) = self.strong() {
             return Some(etag.into());
         }
@@ -61,7 +61,7 @@ impl Version {
     }
 
     /// The header that asks the server for nothing if it has another version by now.
-    pub(crate) fn condition(&self) -> Option<(HeaderName, &str)> {
+    pub fn condition(&self) -> Option<(HeaderName, &str)> {
         match (self.strong(), self.modified.as_deref()) {
             (Some(etag), _) => Some((header::IF_MATCH, etag)),
             (None, Some(date)) => Some((header::IF_UNMODIFIED_SINCE, date)),
@@ -70,7 +70,7 @@ impl Version {
     }
 
     /// How another answer shows another version, in words; `None` if it is the same one.
-    pub(crate) fn difference(&self, later: &Version) -> Option<String> {
+    pub fn difference(&self, later: &Version) -> Option<String> {
         let differs = |what: &str, was: &Option<String>, is: &Option<String>| {
             (was.is_some() && was != is).then(|| {
                 let show = |text: &Option<String>| text.clone().unwrap_or_else(|| "nothing".into());

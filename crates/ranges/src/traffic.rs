@@ -17,20 +17,28 @@ pub struct Traffic {
     pub retries: u64,
 }
 
+/// The same, as they are counted.
 #[derive(Debug, Default)]
-pub(crate) struct Counters {
-    pub(crate) requests: Counter,
-    pub(crate) bytes: Counter,
-    pub(crate) hits: Counter,
-    pub(crate) disk_hits: Counter,
-    pub(crate) retries: Counter,
+pub struct Counters {
+    /// [`Traffic::requests`].
+    pub requests: Counter,
+    /// [`Traffic::bytes`].
+    pub bytes: Counter,
+    /// [`Traffic::hits`].
+    pub hits: Counter,
+    /// [`Traffic::disk_hits`].
+    pub disk_hits: Counter,
+    /// [`Traffic::retries`].
+    pub retries: Counter,
 }
 
+/// A count that any thread may add to.
 #[derive(Debug, Default)]
-pub(crate) struct Counter(AtomicU64);
+pub struct Counter(AtomicU64);
 
 impl Counter {
-    pub(crate) fn add(&self, n: u64) {
+    /// Adds so many.
+    pub fn add(&self, n: u64) {
         self.0.fetch_add(n, Ordering::Relaxed);
     }
 
@@ -40,7 +48,8 @@ impl Counter {
 }
 
 impl Counters {
-    pub(crate) fn now(&self) -> Traffic {
+    /// What was counted so far.
+    pub fn now(&self) -> Traffic {
         Traffic {
             requests: self.requests.get(),
             bytes: self.bytes.get(),
