@@ -7,12 +7,15 @@
 //! malformed.rs   whether its b-trees make sense         free_pages.rs   free pages, which need not be stored
 //! foreign.rs     what a file is that is no database     pages.rs        reading pages, damaged or not
 //! report.rs      what info and check answer, as JSON and text
-//! references/    which units have text in common
+//! references/    which units have text in common    archive.rs      an archive as the database in it
+//! far.rs         a database on a server, whatever its kind
 //! ```
 //! The extension's SQL functions and pragmas and the functions of the library `litepack` are both made of these.
 #![forbid(unsafe_code)]
 
+pub mod archive;
 pub mod content;
+pub mod far;
 pub mod foreign;
 mod free_pages;
 mod kind;

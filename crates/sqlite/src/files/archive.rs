@@ -8,13 +8,14 @@
 //! table itself, and shares only with those that found the same.
 
 use std::ops::ControlFlow;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::SystemTime;
 
-use litepack_archive::{Archive, Cache, Error, FileId, Options, SeekTable, Sizes};
+use litepack_archive::{Archive, Cache, Error, FileId, SeekTable};
 use litepack_btree::PageNumber;
+use litepack_engine::archive::{ArchiveError, ArchiveReader, SharedArchive};
+use litepack_engine::page_size;
 use litepack_engine::report::{archive_check_text, archive_info_json};
-use litepack_engine::{expect_database_len, page_size, stated_size};
 use litepack_io::interrupt::is_interrupted;
 use litepack_io::storage::ReadAt;
 use serde_json::Value;
@@ -26,17 +27,6 @@ use crate::files::split::split_file;
 use crate::files::{Database, File};
 use crate::options::{Name, Setting};
 
-/// The data that connections to the same archive share.
-#[derive(Debug)]
-struct Shared {
-    file: FileId,
-    table: Arc<SeekTable>,
-    /// Whether the database states the sum of the sizes in the table.
-    is_sum_right: OnceLock<bool>,
-    /// If it does not: how far they were found to be right.
-    sizes: Sizes,
-}
-
 /// Whether a change from now on would show in what tells the file from others.
 fn is_old_enough(which: &Key, now: SystemTime) -> bool {
     match which {
@@ -46,19 +36,12 @@ fn is_old_enough(which: &Key, now: SystemTime) -> bool {
 }
 
 /// The data to share for a file with this table; data of its own for one that cannot be told from others.
-fn share(which: Option<Key>, table: SeekTable) -> Arc<Shared> {
-    let alone = |file, table| {
-        Arc::new(Shared {
-            file,
-            table: Arc::new(table),
-            is_sum_right: OnceLock::new(),
-            sizes: Sizes::default(),
-        })
-    };
+pub(crate) fn share(which: Option<Key>, table: SeekTable) -> Arc<SharedArchive> {
+    let which = which.filter(|which| is_old_enough(which, SystemTime::now()));
     let Some(which) = which else {
-        return alone(FileId::unique(), table);
+        return SharedArchive::new(FileId::unique(), table);
     };
-    open_files::open(which, |known: Option<KnownFile<Shared>>| {
+    open_files::open(which, |known: Option<KnownFile<SharedArchive>>| {
         let shared = match known {
             Some(KnownFile {
                 shared: Some(shared),
@@ -67,8 +50,8 @@ fn share(which: Option<Key>, table: SeekTable) -> Arc<Shared> {
             // Keys of what is decoded hold a hash of the table as well.
             Some(KnownFile {
                 name, shared: None, ..
-            }) => alone(name, table),
-            _ => alone(FileId::unique(), table),
+            }) => SharedArchive::new(name, table),
+            _ => SharedArchive::new(FileId::unique(), table),
         };
         (shared.file, shared)
     })
@@ -76,10 +59,7 @@ fn share(which: Option<Key>, table: SeekTable) -> Arc<Shared> {
 
 /// An open archive.
 #[derive(Debug)]
-pub(crate) struct ArchiveFile<S> {
-    archive: Archive<S>,
-    shared: Arc<Shared>,
-}
+pub(crate) struct ArchiveFile<S>(ArchiveReader<S>);
 
 impl<S: ReadAt> ArchiveFile<S> {
     /// Opens an archive. `which` tells which file the source is, if that can be told.
@@ -93,78 +73,58 @@ impl<S: ReadAt> ArchiveFile<S> {
 
     /// Opens one whose seek table was read.
     pub(crate) fn with_table(source: S, table: SeekTable, which: Option<Key>) -> ArchiveFile<S> {
-        let which = which.filter(|which| is_old_enough(which, SystemTime::now()));
-        let shared = share(which, table);
-        let options = Options {
-            file: shared.file,
-            ..Options::default()
-        };
-        ArchiveFile {
-            archive: Archive::with_table(source, Arc::clone(&shared.table), options),
-            shared,
-        }
-    }
-
-    /// Whether both have the same seek table.
-    #[cfg(feature = "remote")]
-    pub(crate) fn is_same(&self, other: &ArchiveFile<S>) -> bool {
-        self.shared.table.is_same(&other.shared.table)
-    }
-
-    /// Whether it is encrypted.
-    #[cfg(feature = "remote")]
-    pub(crate) fn is_encrypted(&self) -> bool {
-        self.shared.table.is_sealed()
+        ArchiveFile(ArchiveReader::new(source, share(which, table)))
     }
 }
 
-impl<S: ReadAt> ArchiveFile<S> {
-    /// The report of `info`.
-    pub(crate) fn report(&mut self) -> Result<Value, Failure> {
-        let info = self.archive.info().map_err(failure)?;
-        let mut head = [0; 100];
-        // A report is there for damaged archives as well.
-        let found = self.archive.read_at(0, &mut head).unwrap_or(0);
-        Ok(archive_info_json(&info, page_size(&head[..found])))
+/// The report of `info` on an archive.
+pub(crate) fn report_of<S: ReadAt>(archive: &mut Archive<S>) -> Result<Value, Failure> {
+    let info = archive.info().map_err(failure)?;
+    let mut head = [0; 100];
+    // A report is there for damaged archives as well.
+    let found = archive.read_at(0, &mut head).unwrap_or(0);
+    Ok(archive_info_json(&info, page_size(&head[..found])))
+}
+
+/// What `check` says of one.
+pub(crate) fn check_of<S: ReadAt>(archive: &mut Archive<S>) -> Result<String, Failure> {
+    let mut go_on = |_| match is_interrupted() {
+        true => ControlFlow::Break(()),
+        false => ControlFlow::Continue(()),
+    };
+    let report = archive.check(archive.threads(), &mut go_on);
+    Ok(archive_check_text(&report.map_err(failure)?))
+}
+
+/// A setting of one.
+pub(crate) fn setting_of<S: ReadAt>(archive: &Archive<S>, name: Name) -> Result<String, String> {
+    match name {
+        Name::Level => Err(LEVEL.into()),
+        Name::Threads => Ok(archive.threads().to_string()),
+        Name::CacheMb => Ok((Cache::shared().limit() >> 20).to_string()),
     }
 }
 
-impl<S: ReadAt> ArchiveFile<S> {
-    /// Whether the bytes of the database from `position` on are where the seek table says. Nothing else vouches for the
-    /// sizes in it: a bit that rots there changes their sum, which the header of the database has, too. Where that is not
-    /// so, as after a very old SQLite, the frames before are asked. Opening never looks at those behind.
-    fn expect_place(&mut self, position: u64) -> Result<(), Failure> {
-        let is_sum_right = match self.shared.is_sum_right.get() {
-            Some(is_right) => *is_right,
-            None => {
-                let mut head = [0; 100];
-                let found = self.archive.read_at(0, &mut head).map_err(failure)?;
-                let (head, size) = (head.get(..found).unwrap_or_default(), self.archive.size());
-                expect_database_len(head, size).map_err(|why| Failure::new(CORRUPT, why))?;
-                let is_right = stated_size(head) == Some(size);
-                *self.shared.is_sum_right.get_or_init(|| is_right)
-            }
-        };
-        if is_sum_right {
-            return Ok(());
-        }
-        let done = self.archive.expect_place(position, &self.shared.sizes);
-        done.map_err(failure)
+/// Changes a setting of one.
+pub(crate) fn apply_to<S: ReadAt>(
+    archive: &mut Archive<S>,
+    setting: Setting,
+) -> Result<(), String> {
+    match setting {
+        Setting::Level(_) => return Err(LEVEL.into()),
+        Setting::Threads(threads) => archive.set_threads(threads),
+        Setting::CacheMb(mb) => Cache::shared().set_budget(mb << 20),
     }
+    Ok(())
 }
 
 impl<S: ReadAt> File for ArchiveFile<S> {
     fn read(&mut self, buf: &mut [u8], offset: u64) -> Result<usize, Failure> {
-        // Where the last byte is, all before it are.
-        let last = offset.saturating_add(buf.len() as u64).saturating_sub(1);
-        self.expect_place(last.min(self.archive.size().saturating_sub(1)))?;
-        self.archive.read_at(offset, buf).map_err(failure)
+        self.0.read(buf, offset).map_err(unread)
     }
 
-    /// As the seek table says. Whether a page is there, and where, is found out when it is read.
     fn size(&mut self) -> Result<u64, Failure> {
-        self.expect_place(0)?;
-        Ok(self.archive.size())
+        self.0.size().map_err(unread)
     }
 
     fn database(&mut self) -> Option<&mut dyn Database> {
@@ -174,24 +134,15 @@ impl<S: ReadAt> File for ArchiveFile<S> {
 
 impl<S: ReadAt> Database for ArchiveFile<S> {
     fn setting(&self, name: Name) -> Result<String, String> {
-        match name {
-            Name::Level => Err(LEVEL.into()),
-            Name::Threads => Ok(self.archive.threads().to_string()),
-            Name::CacheMb => Ok((Cache::shared().limit() >> 20).to_string()),
-        }
+        setting_of(&self.0.archive, name)
     }
 
     fn apply(&mut self, setting: Setting) -> Result<(), String> {
-        match setting {
-            Setting::Level(_) => return Err(LEVEL.into()),
-            Setting::Threads(threads) => self.archive.set_threads(threads),
-            Setting::CacheMb(mb) => Cache::shared().set_budget(mb << 20),
-        }
-        Ok(())
+        apply_to(&mut self.0.archive, setting)
     }
 
     fn info(&mut self) -> Result<String, Failure> {
-        self.report().map(|report| report.to_string())
+        report_of(&mut self.0.archive).map(|report| report.to_string())
     }
 
     fn split(&mut self, root: PageNumber, parts: usize) -> Result<String, Failure> {
@@ -199,17 +150,20 @@ impl<S: ReadAt> Database for ArchiveFile<S> {
     }
 
     fn check(&mut self) -> Result<String, Failure> {
-        let mut go_on = |_| match is_interrupted() {
-            true => ControlFlow::Break(()),
-            false => ControlFlow::Continue(()),
-        };
-        let report = self.archive.check(self.archive.threads(), &mut go_on);
-        Ok(archive_check_text(&report.map_err(failure)?))
+        check_of(&mut self.0.archive)
     }
 }
 
 const LEVEL: &str = "an archive is not written, so it has no level; \
                      `litepack archive create --level N` makes a new one at another";
+
+/// Why a byte of an archive could not be read.
+pub(crate) fn unread(error: ArchiveError) -> Failure {
+    match error {
+        ArchiveError::Archive(error) => failure(error),
+        ArchiveError::Length(why) => Failure::new(CORRUPT, why),
+    }
+}
 
 #[expect(clippy::needless_pass_by_value, reason = "for map_err")]
 pub(crate) fn failure(error: Error) -> Failure {
@@ -325,8 +279,8 @@ mod tests {
         };
         let old = Duration::from_secs(1000);
         let (first, second) = (open(old), open(old));
-        assert_eq!(first.shared.file, second.shared.file);
+        assert_eq!(first.0.shared.file, second.0.shared.file);
         let (first, second) = (open(now), open(now));
-        assert_ne!(first.shared.file, second.shared.file);
+        assert_ne!(first.0.shared.file, second.0.shared.file);
     }
 }

@@ -4,21 +4,23 @@
 use std::io;
 use std::sync::Arc;
 
-use litepack_archive::{Error as ArchiveError, SeekTable, page_size_without_key};
+use litepack_archive::{SeekTable, page_size_without_key};
 use litepack_btree::PageNumber;
 use litepack_cipher::Key as UserKey;
+use litepack_engine::archive::SharedArchive;
+use litepack_engine::far::{Content, Encrypted, Far, FarDatabase, FarError};
+use litepack_engine::page_size;
 use litepack_engine::report::{check_text, info_json};
-use litepack_engine::{FileKind, expect_database_len, page_size};
 use litepack_io::cache::{Cache, FileId};
 use litepack_io::storage::ReadAt;
 use litepack_remote::{Error, Options, Remote};
-use litepack_store::{Error as StoreError, HEAD_LEN, Snapshot, without_key};
+use litepack_store::{Error as StoreError, without_key};
 use serde_json::{Value, json};
 
 use crate::beside::open_files::{self, Key};
 use crate::c::codes::{CANTOPEN, CORRUPT, ERROR, IOERR_READ, MISUSE, NOTADB};
 use crate::failure::{Failure, While, code_of};
-use crate::files::archive::{self, ArchiveFile};
+use crate::files::archive;
 use crate::files::company::Wishes;
 use crate::files::keyed_reader::{KeyedReader, Lockable, PageSize};
 use crate::files::split::split_file;
@@ -46,73 +48,31 @@ impl ReadAt for RemoteBytes {
     }
 }
 
+impl Far for RemoteBytes {
+    fn url(&self) -> String {
+        self.0.url()
+    }
+
+    fn forget(&self) {
+        self.0.forget();
+    }
+
+    fn packed_name(&self, key: Option<u64>) -> Arc<FileId> {
+        let name = self.0.identity() ^ u128::from(key.unwrap_or_default());
+        open_files::name(Key::RemotePacked(name))
+    }
+
+    fn shared(&self, table: SeekTable) -> Arc<SharedArchive> {
+        archive::share(Some(Key::RemoteArchive(self.0.identity())), table)
+    }
+}
+
 /// An open database on a server.
 #[derive(Debug)]
 pub(crate) struct RemoteFile {
-    remote: Arc<Remote>,
-    content: RemoteContent,
-    /// What opens it, if it is encrypted and has been opened.
-    key: Option<Arc<UserKey>>,
-    /// Whether what was kept of the file was forgotten, because something was wrong in it.
-    is_fetched_again: bool,
+    database: FarDatabase<RemoteBytes>,
     /// For what is still locked.
     settings: Vec<Setting>,
-}
-
-#[derive(Debug)]
-enum RemoteContent {
-    Plain,
-    Packed(Box<RemotePackedFile>),
-    /// An encrypted packed file or archive without its key.
-    Locked(Encrypted),
-    Archive(Box<ArchiveFile<RemoteBytes>>),
-    /// What came later was of another state of the file than what was open. SQLite has pages of that.
-    Other,
-}
-
-/// What is encrypted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Encrypted {
-    Packed,
-    Archive,
-}
-
-#[derive(Debug)]
-struct RemotePackedFile {
-    snapshot: Snapshot<RemoteBytes>,
-    /// The first bytes of the file, which say which commit it is.
-    head: Box<[u8; HEAD_LEN]>,
-    /// Keeps the name of its pages in the cache for other connections.
-    _file: Arc<FileId>,
-}
-
-impl RemotePackedFile {
-    fn open(
-        remote: &Arc<Remote>,
-        head: [u8; HEAD_LEN],
-        key: Option<&Arc<UserKey>>,
-    ) -> litepack_store::Result<RemotePackedFile> {
-        let mut file = open_files::name(Key::RemotePacked(remote.identity()));
-        let options = litepack_store::Options {
-            file: *file,
-            key: key.cloned(),
-            ..litepack_store::Options::default()
-        };
-        let mut snapshot = Snapshot::open(RemoteBytes(Arc::clone(remote)), &options)?;
-        // What a handle without the key has read under the file's name may be anything.
-        if let Some(keys) = snapshot.keys() {
-            let name = remote.identity() ^ u128::from(keys.number_of(CACHE_NAME));
-            file = open_files::name(Key::RemotePacked(name));
-            snapshot.set_file(*file);
-        }
-        // The file never changes, so this is its commit for good.
-        snapshot.refresh()?;
-        Ok(RemotePackedFile {
-            snapshot,
-            head: Box::new(head),
-            _file: file,
-        })
-    }
 }
 
 impl RemoteFile {
@@ -126,114 +86,25 @@ impl RemoteFile {
             let is_wrong = matches!(error, Error::Settings(_));
             Failure::new(if is_wrong { MISUSE } else { CANTOPEN }, error.to_string())
         })?;
-        let remote = Arc::new(remote);
-        let mut is_fetched_again = false;
-        let content = RemoteContent::new(&remote, key, &mut is_fetched_again)?;
+        let database = FarDatabase::open(RemoteBytes(Arc::new(remote)), key).map_err(failed)?;
         Ok(RemoteFile {
-            remote,
-            content,
-            key: key.cloned(),
-            is_fetched_again,
+            database,
             settings: Vec::new(),
         })
     }
-}
 
-impl RemoteContent {
-    /// What the file is, looked at once more if something is wrong in what came, unless that `is_fetched_again`.
-    fn new(
-        remote: &Arc<Remote>,
-        key: Option<&Arc<UserKey>>,
-        is_fetched_again: &mut bool,
-    ) -> Result<RemoteContent, Failure> {
-        let content = match RemoteContent::of(remote, key) {
-            Err(failure) if matches!(failure.code, CORRUPT | NOTADB) && !*is_fetched_again => {
-                *is_fetched_again = true;
-                remote.forget();
-                RemoteContent::of(remote, key)?
-            }
-            content => content?,
-        };
-        match content {
-            RemoteContent::Locked(_) if key.is_some() => Err(of_store(StoreError::WrongKey)),
-            content => Ok(content),
-        }
-    }
-
-    fn of(remote: &Arc<Remote>, key: Option<&Arc<UserKey>>) -> Result<RemoteContent, Failure> {
-        let mut head = [0; HEAD_LEN];
-        let n = remote.read_at(&mut head, 0).map_err(unread)?;
-        match FileKind::of(&head[..n], remote.len()) {
-            FileKind::Packed => match RemotePackedFile::open(remote, head, key) {
-                Ok(packed) => Ok(RemoteContent::Packed(Box::new(packed))),
-                Err(StoreError::NoKey | StoreError::WrongKey) => {
-                    Ok(RemoteContent::Locked(Encrypted::Packed))
-                }
-                Err(error) => Err(of_store(error)),
-            },
-            FileKind::Zstd => {
-                let bytes = RemoteBytes(Arc::clone(remote));
-                let which = Some(Key::RemoteArchive(remote.identity()));
-                match SeekTable::read_with(&bytes, key.map(|key| &**key)) {
-                    Ok(table) => {
-                        let archive = ArchiveFile::with_table(bytes, table, which);
-                        Ok(RemoteContent::Archive(Box::new(archive)))
-                    }
-                    Err(ArchiveError::NoKey | ArchiveError::WrongKey) => {
-                        Ok(RemoteContent::Locked(Encrypted::Archive))
-                    }
-                    Err(error) => Err(archive::failure(error)),
-                }
-            }
-            FileKind::Plain if key.is_some() => {
-                let why = "there is a key, and the file is not encrypted";
-                Err(Failure::new(NOTADB, why))
-            }
-            FileKind::Plain => match expect_database_len(&head[..n], remote.len()) {
-                Ok(()) => Ok(RemoteContent::Plain),
-                Err(why) => Err(Failure::new(CORRUPT, format!("{}: {why}", remote.url()))),
-            },
-            _ => {
-                let what = "neither a packed file nor an archive nor a SQLite database";
-                let why = format!("{}: {what}", remote.url());
-                Err(Failure::new(NOTADB, why))
-            }
-        }
-    }
-
-    fn read(&mut self, remote: &Remote, buf: &mut [u8], offset: u64) -> Result<usize, Failure> {
-        match self {
-            RemoteContent::Plain => remote.read_at(buf, offset).map_err(unread),
-            RemoteContent::Packed(file) => file.snapshot.read(offset, buf).map_err(of_store),
-            RemoteContent::Archive(archive) => archive.read(buf, offset),
-            RemoteContent::Locked(_) => Err(of_store(StoreError::NoKey)),
-            RemoteContent::Other => Err(other_state()),
-        }
-    }
-
-    /// Whether both are the same state of the file, as far as that is known without reading all of it.
-    fn is_same(&self, other: &RemoteContent) -> bool {
-        match (self, other) {
-            (RemoteContent::Packed(one), RemoteContent::Packed(other)) => one.head == other.head,
-            (RemoteContent::Archive(one), RemoteContent::Archive(other)) => one.is_same(other),
-            _ => false,
-        }
+    fn remote(&self) -> &Remote {
+        &self.database.source().0
     }
 }
 
 impl File for RemoteFile {
     fn read(&mut self, buf: &mut [u8], offset: u64) -> Result<usize, Failure> {
-        self.ask(|content, remote| content.read(remote, buf, offset))
+        self.database.read(buf, offset).map_err(failed)
     }
 
     fn size(&mut self) -> Result<u64, Failure> {
-        self.ask(|content, remote| match content {
-            RemoteContent::Plain => Ok(remote.len()),
-            RemoteContent::Packed(file) => Ok(file.snapshot.size()),
-            RemoteContent::Archive(archive) => archive.size(),
-            RemoteContent::Locked(_) => Err(of_store(StoreError::NoKey)),
-            RemoteContent::Other => Err(other_state()),
-        })
+        self.database.size().map_err(failed)
     }
 
     fn database(&mut self) -> Option<&mut dyn Database> {
@@ -246,36 +117,32 @@ pub(crate) type KeyedRemoteFile = KeyedReader<RemoteFile>;
 
 /// Makes an encrypted file what connections have.
 pub(crate) fn keyed(file: RemoteFile, wishes: Wishes) -> Result<KeyedRemoteFile, RemoteFile> {
-    let is_open = match &file.content {
-        RemoteContent::Locked(_) => false,
-        RemoteContent::Packed(packed) if packed.snapshot.keys().is_some() => true,
-        RemoteContent::Archive(archive) if archive.is_encrypted() => true,
+    let is_open = match &file.database.content {
+        Content::Locked(_) => false,
+        Content::Packed(packed) if packed.snapshot.keys().is_some() => true,
+        Content::Archive(archive) if archive.shared.table.is_sealed() => true,
         _ => return Err(file),
     };
-    let key = file.key.clone().filter(|_| is_open);
+    let key = file.database.key().cloned().filter(|_| is_open);
     Ok(KeyedReader::new(file, wishes, key))
 }
 
 impl Lockable for RemoteFile {
     fn is_locked(&self) -> bool {
-        matches!(self.content, RemoteContent::Locked(_))
+        matches!(self.database.content, Content::Locked(_))
     }
 
     fn other_page_size(&self) -> PageSize {
-        let bytes = RemoteBytes(Arc::clone(&self.remote));
-        let size = match &self.content {
-            RemoteContent::Locked(Encrypted::Archive) => {
-                page_size_without_key(&bytes).ok().flatten()
-            }
-            _ => without_key(&bytes).ok().map(|known| known.unit_size),
+        let bytes = self.database.source();
+        let size = match &self.database.content {
+            Content::Locked(Encrypted::Archive) => page_size_without_key(bytes).ok().flatten(),
+            _ => without_key(bytes).ok().map(|known| known.unit_size),
         };
         PageSize::other_than(size.unwrap_or_default())
     }
 
     fn unlock(&mut self, key: &Arc<UserKey>) -> Result<(), Failure> {
-        let (remote, again) = (&self.remote, &mut self.is_fetched_again);
-        self.content = RemoteContent::new(remote, Some(key), again)?;
-        self.key = Some(Arc::clone(key));
+        self.database.unlock(key).map_err(failed)?;
         for setting in std::mem::take(&mut self.settings) {
             self.apply(setting)
                 .map_err(|why| Failure::new(MISUSE, why))?;
@@ -286,13 +153,13 @@ impl Lockable for RemoteFile {
 
 impl Database for RemoteFile {
     fn setting(&self, name: Name) -> Result<String, String> {
-        match (&self.content, name) {
+        match (&self.database.content, name) {
             (_, Name::Level) => Err(LEVEL.into()),
-            (RemoteContent::Packed(file), Name::Threads) => Ok(file.snapshot.threads().to_string()),
-            (RemoteContent::Archive(archive), name) => archive.setting(name),
-            (RemoteContent::Plain, Name::Threads) => Err(THREADS.into()),
-            (RemoteContent::Locked(_), Name::Threads) => Err(StoreError::NoKey.to_string()),
-            (RemoteContent::Other, Name::Threads) => Err(OTHER_STATE.into()),
+            (Content::Packed(file), Name::Threads) => Ok(file.snapshot.threads().to_string()),
+            (Content::Archive(reader), name) => archive::setting_of(&reader.archive, name),
+            (Content::Plain, Name::Threads) => Err(THREADS.into()),
+            (Content::Locked(_), Name::Threads) => Err(StoreError::NoKey.to_string()),
+            (Content::Other, Name::Threads) => Err(FarError::OtherState.to_string()),
             (_, Name::CacheMb) => Ok((Cache::shared().limit() >> 20).to_string()),
         }
     }
@@ -301,19 +168,19 @@ impl Database for RemoteFile {
         if let Setting::CacheMb(mb) = setting {
             Cache::shared().set_budget(mb << 20);
         }
-        match (&mut self.content, setting) {
+        match (&mut self.database.content, setting) {
             (_, Setting::Level(_)) => Err(LEVEL.into()),
-            (RemoteContent::Packed(file), Setting::Threads(threads)) => {
+            (Content::Packed(file), Setting::Threads(threads)) => {
                 file.snapshot.set_threads(threads);
                 Ok(())
             }
-            (RemoteContent::Archive(archive), setting) => archive.apply(setting),
-            (RemoteContent::Plain, Setting::Threads(_)) => Err(THREADS.into()),
-            (RemoteContent::Locked(_), setting @ Setting::Threads(_)) => {
+            (Content::Archive(reader), setting) => archive::apply_to(&mut reader.archive, setting),
+            (Content::Plain, Setting::Threads(_)) => Err(THREADS.into()),
+            (Content::Locked(_), setting @ Setting::Threads(_)) => {
                 self.settings.push(setting);
                 Ok(())
             }
-            (RemoteContent::Other, Setting::Threads(_)) => Err(OTHER_STATE.into()),
+            (Content::Other, Setting::Threads(_)) => Err(FarError::OtherState.to_string()),
             (_, Setting::CacheMb(_)) => Ok(()),
         }
     }
@@ -323,18 +190,18 @@ impl Database for RemoteFile {
     }
 
     fn check(&mut self) -> Result<String, Failure> {
-        match &mut self.content {
-            RemoteContent::Plain => {
+        match &mut self.database.content {
+            Content::Plain => {
                 let why = "a plain database has no checksums; PRAGMA integrity_check looks at its structure";
                 Err(Failure::new(ERROR, why))
             }
-            RemoteContent::Packed(file) => {
+            Content::Packed(file) => {
                 let report = file.snapshot.check(&mut |_| Ok(())).map_err(of_store)?;
                 Ok(check_text(&report))
             }
-            RemoteContent::Archive(archive) => archive.check(),
-            RemoteContent::Locked(_) => Err(of_store(StoreError::NoKey)),
-            RemoteContent::Other => Err(other_state()),
+            Content::Archive(reader) => archive::check_of(&mut reader.archive),
+            Content::Locked(_) => Err(of_store(StoreError::NoKey)),
+            Content::Other => Err(failed(FarError::OtherState)),
         }
     }
 
@@ -348,43 +215,19 @@ impl Database for RemoteFile {
 }
 
 impl RemoteFile {
-    /// Asks for something, and once more if it is damaged. It need not be the file: what is between may have sent
-    /// something else once, and that was kept.
-    fn ask<T>(
-        &mut self,
-        mut ask: impl FnMut(&mut RemoteContent, &Remote) -> Result<T, Failure>,
-    ) -> Result<T, Failure> {
-        match ask(&mut self.content, &self.remote) {
-            Err(failure) if failure.code == CORRUPT && !self.is_fetched_again => {
-                self.is_fetched_again = true;
-                self.remote.forget();
-                // The table of an archive may be wrong, too. If what came is of another state of the file, the whole of it
-                // is sound, and with what SQLite has of the former one it is not.
-                let content = RemoteContent::of(&self.remote, self.key.as_ref());
-                let content = content.ok().filter(|content| self.content.is_same(content));
-                self.content = content.unwrap_or(RemoteContent::Other);
-                match self.content {
-                    RemoteContent::Other => Err(failure),
-                    _ => ask(&mut self.content, &self.remote),
-                }
-            }
-            done => done,
-        }
-    }
-
     /// Where the file is, which version of it, and what reading it took so far. docs/reference/json.md lists the
     /// fields.
     fn traffic(&self) -> Value {
-        let traffic = self.remote.traffic();
+        let traffic = self.remote().traffic();
         json!({
-            "url": self.remote.url(),
-            "size": self.remote.len(),
-            "validator": self.remote.validator(),
-            "kind": match self.content {
-                RemoteContent::Plain => "plain",
-                RemoteContent::Packed(_) | RemoteContent::Locked(Encrypted::Packed) => "packed",
-                RemoteContent::Archive(_) | RemoteContent::Locked(Encrypted::Archive) => "archive",
-                RemoteContent::Other => "other",
+            "url": self.remote().url(),
+            "size": self.remote().len(),
+            "validator": self.remote().validator(),
+            "kind": match self.database.content {
+                Content::Plain => "plain",
+                Content::Packed(_) | Content::Locked(Encrypted::Packed) => "packed",
+                Content::Archive(_) | Content::Locked(Encrypted::Archive) => "archive",
+                Content::Other => "other",
             },
             "requests": traffic.requests,
             "bytes": traffic.bytes,
@@ -396,11 +239,14 @@ impl RemoteFile {
 
     /// The report of `info` on such a file elsewhere, and `remote`.
     pub(crate) fn report(&mut self) -> Result<Value, Failure> {
-        let mut report = match &mut self.content {
-            RemoteContent::Plain => {
+        let mut report = match &mut self.database.content {
+            Content::Plain => {
                 let mut head = [0; 100];
-                let n = self.remote.read_at(&mut head, 0).map_err(unread)?;
-                let (len, page_size) = (self.remote.len(), page_size(&head[..n]));
+                let n = self
+                    .remote()
+                    .read_at(&mut head, 0)
+                    .map_err(|error| failed(FarError::Io(error.into())))?;
+                let (len, page_size) = (self.remote().len(), page_size(&head[..n]));
                 json!({
                     "format": "sqlite",
                     "page_size": page_size,
@@ -409,15 +255,14 @@ impl RemoteFile {
                     "file_bytes": len,
                 })
             }
-            RemoteContent::Packed(file) => info_json(&file.snapshot.info().map_err(of_store)?),
-            RemoteContent::Archive(archive) => archive.report()?,
-            RemoteContent::Other => return Err(other_state()),
-            RemoteContent::Locked(Encrypted::Archive) => {
-                json!({"format": "zstd seekable", "file_bytes": self.remote.len()})
+            Content::Packed(file) => info_json(&file.snapshot.info().map_err(of_store)?),
+            Content::Archive(reader) => archive::report_of(&mut reader.archive)?,
+            Content::Other => return Err(failed(FarError::OtherState)),
+            Content::Locked(Encrypted::Archive) => {
+                json!({"format": "zstd seekable", "file_bytes": self.remote().len()})
             }
-            RemoteContent::Locked(Encrypted::Packed) => {
-                let bytes = RemoteBytes(Arc::clone(&self.remote));
-                let known = without_key(&bytes).map_err(of_store)?;
+            Content::Locked(Encrypted::Packed) => {
+                let known = without_key(self.database.source()).map_err(of_store)?;
                 json!({
                     "format": "packed",
                     "logical_bytes": known.logical_bytes,
@@ -425,7 +270,7 @@ impl RemoteFile {
                 })
             }
         };
-        if self.key.is_some() || self.is_locked() {
+        if self.database.key().is_some() || self.is_locked() {
             report["encrypted"] = true.into();
         }
         report["remote"] = self.traffic();
@@ -447,19 +292,17 @@ pub fn remote_info(
     report.map_err(|failure| failure.why.into_owned())
 }
 
-/// Keeps names of encrypted files in the cache apart from those of others.
-const CACHE_NAME: &[u8] = b"litepack remote cache";
-const OTHER_STATE: &str = "something was damaged, and what the server sent then is of another state of the file: open it again";
 const LEVEL: &str = "a file on a server is not written, so it has no level";
 const THREADS: &str = "a plain database is not decoded, so it needs no threads";
 
-fn other_state() -> Failure {
-    Failure::new(CORRUPT, OTHER_STATE)
-}
-
-#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
-fn unread(error: Error) -> Failure {
-    Failure::new(IOERR_READ, error.to_string())
+fn failed(error: FarError) -> Failure {
+    match error {
+        FarError::Store(error) => of_store(error),
+        FarError::Archive(error) => archive::unread(error),
+        FarError::Io(error) => Failure::new(IOERR_READ, error.to_string()),
+        error if error.is_damage() => Failure::new(CORRUPT, error.to_string()),
+        error => Failure::new(NOTADB, error.to_string()),
+    }
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "for map_err")]
