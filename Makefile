@@ -1,7 +1,7 @@
 .DEFAULT_GOAL := help
 .PHONY: help build dist dist-bench install uninstall lint test test-long test-threads e2e test-sqlite demo bench bench-quick \
 	bench-integers bench-integers-quick fuzz check-all deny packages packages-arm64 test-packages \
-	test-arm64 test-bigendian test-32bit test-core test-adopt demo-scale
+	test-arm64 test-bigendian test-32bit test-core test-adopt demo-scale check-web web test-web demo-web
 
 # Seconds for each fuzz target, and names of SQLite test files (default: all but those in left_out.tsv),
 # and of packages (default: all).
@@ -11,6 +11,7 @@ FUZZ_BOUNDS := -timeout=30 -rss_limit_mb=1024 -malloc_limit_mb=512
 PREFIX ?= /usr/local
 FILES ?=
 SCALE ?=
+ROWS ?=
 PACKAGES ?=
 
 TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
@@ -109,6 +110,30 @@ test-bigendian: ## the same on s390x, whose numbers begin with the most signific
 test-32bit: ## the same on i686, by this processor (x86-64)
 	@scripts/need cargo cc sqlite3 apt-get any-rust i686-linux-gnu-gcc
 	$(call PLATFORM,32bit)
+
+# The reader for browsers, for wasm32.
+WEB := $(TARGET)/web
+
+check-web: ## the reader for browsers compiles (Debian only)
+	@scripts/need any-rust wasm-c
+	scripts/wasm check -p litepack-web
+
+web: ## the reader for browsers: the npm package litepack-web, in target/web/out (Debian only)
+	@scripts/need any-rust wasm-c node npm
+	scripts/wasm rustc --profile web -p litepack-web --lib --crate-type cdylib
+	scripts/web-package $(WEB) $(TARGET)/wasm/wasm32-unknown-unknown/web/litepack_web.wasm
+
+test-web: web ## its tests in headless Chromium
+	@scripts/need cargo cc python3 chromium
+	cargo build --release -p litepack-cli
+	tests/web/run $(WEB) $(RELEASE)/litepack
+
+# ROWS=4400000 is a gigabyte.
+demo-web: web ## a page that queries a packed database by range requests, and survives a flipped byte (ROWS=4400000)
+	@scripts/need cargo cc python3
+	cargo build --release -p litepack-cli
+	tests/web/modules $(WEB)
+	packages/web/demo/run $(WEB) $(RELEASE)/litepack $(ROWS)
 
 test-sqlite: ## SQLite's own test suite, plain, packed and encrypted (FILES="wal.test pager*" for a part)
 	@scripts/need cargo cc make python3 tcl apt-source

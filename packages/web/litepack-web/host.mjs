@@ -1,0 +1,185 @@
+// What the WebAssembly module asks of the page: ranges of a file, by requests that block the worker.
+//
+// The first range of a file comes by fetch(), which can be ended when a server begins to send the whole file: a
+// synchronous request cannot, and would have all of it in memory. It is kept until the module asks for it.
+
+/** Bytes that opening asks for: as many as the module does (OPENING in crates/ranges). */
+export const OPENING = 128 << 10;
+
+const text = (bytes) => new TextDecoder().decode(bytes);
+
+/** Asks by a request that blocks the worker. */
+function bySynchronousRequest(url, start, end) {
+  const request = new XMLHttpRequest();
+  request.open("GET", url, false);
+  request.responseType = "arraybuffer";
+  request.setRequestHeader("Range", `bytes=${start}-${end - 1}`);
+  request.send();
+  return { status: request.status, headers: request.getAllResponseHeaders(), body: request.response };
+}
+
+/** Asks by fetch(), and reads the answer only if it is a part of the file. */
+export async function byFetch(url, start, end) {
+  const stop = new AbortController();
+  const response = await fetch(url, { headers: { Range: `bytes=${start}-${end - 1}` }, signal: stop.signal });
+  const headers = [...response.headers].map(([name, value]) => `${name}: ${value}`).join("\n");
+  if (response.status !== 206) {
+    stop.abort();
+    return { status: response.status, headers, body: new ArrayBuffer(0) };
+  }
+  const reader = response.body.getReader();
+  const parts = [];
+  let length = 0;
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) break;
+    parts.push(value);
+    length += value.length;
+    // A server that sends more than it was asked for is found out by the byte too many.
+    if (length > end - start) {
+      stop.abort();
+      break;
+    }
+  }
+  return { status: 206, headers, body: await new Blob(parts).arrayBuffer() };
+}
+
+/** Lets time go by. Atomics.wait() takes shared memory only, which pages may make by this way alone. */
+function wait(milliseconds) {
+  try {
+    const memory = new WebAssembly.Memory({ initial: 1, maximum: 1, shared: true });
+    Atomics.wait(new Int32Array(memory.buffer), 0, 0, milliseconds);
+  } catch {
+    // Asked again at once.
+  }
+}
+
+/** The module, as functions. A failure is an Error with SQLite's number for it in `code`. */
+export class Module {
+  #wasm;
+  /** The answer that the module has not taken yet: its headers and its body. */
+  #answer = [new Uint8Array(0), new Uint8Array(0)];
+  /** First answers, by URL. */
+  #first = new Map();
+  #ask;
+  /** Why it can no longer be used. */
+  #stopped = null;
+
+  static async load(source, ask = bySynchronousRequest) {
+    const module = new Module();
+    module.#ask = ask;
+    const imports = { litepack: module.#imports() };
+    let loaded;
+    if (source instanceof WebAssembly.Module) {
+      loaded = { instance: await WebAssembly.instantiate(source, imports) };
+    } else if (source instanceof ArrayBuffer || ArrayBuffer.isView(source)) {
+      loaded = await WebAssembly.instantiate(source, imports);
+    } else {
+      const response = await fetch(source);
+      if (!response.ok) throw new Error(`litepack.wasm: ${source} answers with status ${response.status}`);
+      // Not streamed: servers that do not know its type are many, and it is small.
+      loaded = await WebAssembly.instantiate(await response.arrayBuffer(), imports);
+    }
+    module.#wasm = loaded.instance.exports;
+    return module;
+  }
+
+  #memory(at, length) {
+    return new Uint8Array(this.#wasm.memory.buffer, at, length);
+  }
+
+  #imports() {
+    return {
+      fetch: (at, length, start, end) => {
+        const url = text(this.#memory(at, length));
+        let status = 0;
+        try {
+          const first = start === 0 ? this.#first.get(url) : undefined;
+          this.#first.delete(url);
+          if (first?.error) throw first.error;
+          const answer = first ?? this.#ask(url, start, end);
+          status = answer.status;
+          const body = new Uint8Array(answer.body ?? new ArrayBuffer(0));
+          // A byte too many tells that there are.
+          this.#answer = [new TextEncoder().encode(answer.headers), body.subarray(0, end - start + 1)];
+        } catch (error) {
+          status = 0;
+          this.#answer = [new TextEncoder().encode(error.message), new Uint8Array(0)];
+        }
+        return status;
+      },
+      answer_len: (part) => this.#answer[part].length,
+      answer: (part, to, length) => {
+        this.#memory(to, length).set(this.#answer[part].subarray(0, length));
+        this.#answer[part] = new Uint8Array(0);
+      },
+      wait,
+    };
+  }
+
+  /** Calls the module. A trap in it leaves it in an unknown state, so it is not called again. */
+  #call(name, ...numbers) {
+    if (this.#stopped) throw this.#stopped;
+    try {
+      return this.#wasm[name](...numbers);
+    } catch (error) {
+      this.#stopped = new Error(`Litepack's reader has stopped: ${error.message}`, { cause: error });
+      throw this.#stopped;
+    }
+  }
+
+  #text() {
+    return text(this.#memory(this.#call("litepack_text"), this.#call("litepack_text_len")));
+  }
+
+  #checked(number) {
+    if (number >= 0) return number;
+    const error = new Error(this.#text());
+    error.code = this.#call("litepack_code");
+    throw error;
+  }
+
+  /** Opens a database, and gives its number. */
+  async open(url, key) {
+    // An answer that does not come is asked for once more, as every other one is.
+    this.#first.set(url, await byFetch(url, 0, OPENING).catch((error) => ({ error })));
+    const [address, secret] = [url, key ?? ""].map((part) => new TextEncoder().encode(part));
+    const at = this.#call("litepack_buffer", address.length + secret.length);
+    if (at === 0) throw new Error("the URL is too long");
+    const buffer = this.#memory(at, address.length + secret.length);
+    buffer.set(address);
+    buffer.set(secret, address.length);
+    const here = globalThis.location?.origin;
+    const isElsewhere = here !== undefined && new URL(url).origin !== here;
+    try {
+      return this.#checked(this.#call("litepack_open", address.length, Number(isElsewhere)));
+    } finally {
+      this.#first.delete(url);
+    }
+  }
+
+  close(number) {
+    if (!this.#stopped) this.#call("litepack_close", number);
+  }
+
+  size(number) {
+    return this.#checked(this.#call("litepack_size", number));
+  }
+
+  /** Fills `to` from an offset, and says how many bytes there were. */
+  read(number, offset, to) {
+    const length = this.#checked(this.#call("litepack_read", number, offset, to.length));
+    to.set(this.#memory(this.#call("litepack_text"), length));
+    return length;
+  }
+
+  traffic(number) {
+    this.#checked(this.#call("litepack_traffic", number));
+    return JSON.parse(this.#text());
+  }
+
+  /** Bytes of memory that the module has. */
+  get memory() {
+    return this.#wasm.memory.buffer.byteLength;
+  }
+}
