@@ -57,6 +57,18 @@ fn are_ours(digits: &str) -> bool {
         && matches!(parts, (Some(random), Some(check)) if check_digits(random) == check)
 }
 
+/// Whether a file of this name is a temporary one, in use or left.
+pub fn is_one(name: &OsStr) -> bool {
+    let name = name.as_encoded_bytes();
+    let digits = name.len().checked_sub(2 * DIGITS);
+    let parts = digits.and_then(|at| Some((name.get(..at)?, name.get(at..)?)));
+    parts.is_some_and(|(before, digits)| {
+        before.first() == Some(&b'.')
+            && before.ends_with(MARK.as_bytes())
+            && std::str::from_utf8(digits).is_ok_and(are_ours)
+    })
+}
+
 /// A new temporary file beside a target of this name, locked until it is closed.
 pub fn create(directory: &Path, target: &OsStr) -> io::Result<NamedTempFile> {
     let mut result = Err(ErrorKind::AlreadyExists.into());
@@ -215,6 +227,8 @@ mod tests {
         let found = beside(&target);
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].path(), kept);
+        assert!(is_one(kept.file_name().unwrap()) && is_one(other.file_name().unwrap()));
+        assert!(!others.iter().any(|name| is_one(OsStr::new(name))));
         // Two that clean at once do not meet.
         assert!(beside(&target).is_empty());
         for leftover in found {

@@ -9,9 +9,10 @@
 //! leftovers.rs    temporary files, and what is left of them
 //! not_applied.rs  WALs that are another database's
 //! structure.rs    whether its pages make trees                         bound.rs        SQL on it has an end
-//! schema.rs       columns of tables
+//! schema.rs       columns of tables                            attributes.rs   what a file system notes of a file besides
 //! ```
 
+pub mod attributes;
 pub mod bound;
 pub mod content;
 mod durable;

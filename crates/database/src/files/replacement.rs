@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 
 use crate::error::{Context, refuse};
+use crate::files::attributes;
 use crate::files::durable;
 use crate::files::leftovers::{self, directory, remove_wal};
 use crate::files::object;
@@ -154,6 +155,9 @@ impl Replacement {
             }
         };
         adopt(temp.as_file(), like);
+        if let Some(old) = &old {
+            attributes::copy(old.file(), temp.as_file());
+        }
         let step = job.step("syncing", Unit::Tasks, None);
         durable::sync(temp.as_file()).with_context(|| format!("cannot write {name}"))?;
         drop(step);

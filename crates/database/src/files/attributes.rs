@@ -1,0 +1,54 @@
+//! What a file system notes of a file besides owner and permissions: access lists, labels, what users noted. A file that
+//! takes the place of another takes them over, as far as we are allowed to: never a reason to fail.
+//!
+//! An access list has to come along. The permissions of a file that has one are the most that it allows; without it they
+//! would be what a whole group may do.
+
+use std::fs::File;
+
+/// No system allows for a longer list of names, or a longer value.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+const LEN_MAX: usize = 64 << 10;
+
+/// Gives one file those of another.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub fn copy(from: &File, to: &File) {
+    let mut names = vec![0; LEN_MAX];
+    let Ok(len) = rustix::fs::flistxattr(from, names.as_mut_slice()) else {
+        return;
+    };
+    let mut value = vec![0; LEN_MAX];
+    let names = names.get(..len).unwrap_or_default();
+    for name in names
+        .split(|byte| *byte == 0)
+        .filter(|name| !name.is_empty())
+    {
+        let Ok(len) = rustix::fs::fgetxattr(from, name, value.as_mut_slice()) else {
+            continue;
+        };
+        let value = value.get(..len).unwrap_or_default();
+        let _ = rustix::fs::fsetxattr(to, name, value, rustix::fs::XattrFlags::empty());
+    }
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+pub fn copy(_: &File, _: &File) {}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn they_come_along() {
+        let (from, to) = (tempfile::tempfile_in("."), tempfile::tempfile_in("."));
+        let (from, to) = (from.unwrap(), to.unwrap());
+        let flags = rustix::fs::XattrFlags::empty();
+        if let Err(why) = rustix::fs::fsetxattr(&from, "user.note", b"mine", flags) {
+            return litepack_skip::skip(litepack_skip::Expected::ByChoice, why);
+        }
+        copy(&from, &to);
+        let mut value = [0; 8];
+        let len = rustix::fs::fgetxattr(&to, "user.note", &mut value).unwrap();
+        assert_eq!(&value[..len], b"mine");
+    }
+}
