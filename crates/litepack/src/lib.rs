@@ -42,6 +42,10 @@ mod database;
 pub mod draft;
 #[cfg(feature = "rusqlite")]
 mod info;
+/// For `litepack-adopt`.
+#[cfg(feature = "rusqlite")]
+#[doc(hidden)]
+pub mod keep;
 #[cfg(feature = "rusqlite")]
 mod limits;
 #[cfg(feature = "rusqlite")]
@@ -81,6 +85,10 @@ pub use {
     salvage::{LeftOut, LostRows, SalvageOptions, Salvaged, salvage},
     unpack::{UnpackOptions, unpack, unpack_in_place},
 };
+
+#[cfg(feature = "rusqlite")]
+#[doc(hidden)]
+pub use pack::pack_in_place_keeping;
 
 pub use litepack_database::{Error, Result, register, remote_uri, uri};
 pub use litepack_engine::FileKind;

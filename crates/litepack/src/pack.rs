@@ -28,6 +28,7 @@ use litepack_io::storage::ReadAt;
 use litepack_store::{Listed, Options, Store, Unit as DataUnit};
 use serde::Serialize;
 
+use crate::keep::Kept;
 use crate::{Error, Job, Result};
 
 /// The level of [`pack`], unless another one is chosen. Text is 4 to 7 % smaller than at [`crate::DEFAULT_LEVEL`], the
@@ -177,8 +178,32 @@ pub fn pack_in_place(
     options: &PackOptions,
     job: &Job<'_>,
 ) -> Result<Sizes> {
+    in_place(file.as_ref(), None, options, job)
+}
+
+/// The same, and what the database was is then in `kept`, a name in the same directory. If a file has that name already,
+/// it has to be equal to the database.
+///
+/// # Errors
+/// As [`pack`].
+#[doc(hidden)]
+pub fn pack_in_place_keeping(
+    file: impl AsRef<Path>,
+    kept: impl AsRef<Path>,
+    options: &PackOptions,
+    job: &Job<'_>,
+) -> Result<Sizes> {
+    in_place(file.as_ref(), Some(kept.as_ref()), options, job)
+}
+
+fn in_place(
+    file: &Path,
+    kept: Option<&Path>,
+    options: &PackOptions,
+    job: &Job<'_>,
+) -> Result<Sizes> {
     let effort = options.effort()?;
-    let mut source = Source::open(file.as_ref(), true)?;
+    let mut source = Source::open(file, true)?;
     source.expect_plain()?;
     source.hold_alone(job)?;
     let target = Replacement::in_place(source.path())?;
@@ -189,8 +214,12 @@ pub fn pack_in_place(
     let like = source.metadata()?;
     source.warn_of_links(&like, job);
     let sizes = fill_and_compare(&source, &target, effort, job)?;
-    target.publish_over(source, &like, job)?;
-    Ok(sizes)
+    let kept = kept.map(|name| Kept::of(&source, name, job)).transpose()?;
+    let replaced = target.publish_over(source, &like, job);
+    if let (Err(_), Some(kept)) = (&replaced, kept) {
+        kept.withdraw();
+    }
+    replaced.map(|()| sizes)
 }
 
 /// Packs a database that is held, and returns the lengths of both.
