@@ -86,13 +86,14 @@ test-long: e2e ## the same tests with many more rounds, and the slow ones; the r
 test-adopt: build ## programs of Debian and PyPI, unchanged, on packed databases (litepack run)
 	@scripts/need cc sqlite3 python3 venv php perl ruby svn
 	LITEPACK_EXTENSION=$(RELEASE)/liblitepack.so LITEPACK_COMMAND=$(RELEASE)/litepack tests/e2e/adopt $(TARGET)/adopt
+	LITEPACK_COMMAND=$(RELEASE)/litepack python3 tests/e2e/adopt_home.py
 
 test-threads: ## tests with several threads, under ThreadSanitizer (LITEPACK_SEED=N for another run)
 	@scripts/need cargo cc nginx nightly openssl
 	tests/threads/run
 
 test-core: ## the tests of the crates alone, for systems where not all of `make test` runs
-	cargo test $(foreach crate,reclaimable io btree codec store log archive columns engine sqlite database ingest catalog tune advise,-p litepack-$(crate)) -p litepack
+	cargo test $(foreach crate,reclaimable io btree codec store log archive columns engine sqlite database ingest catalog tune advise adopt,-p litepack-$(crate)) -p litepack
 	cargo build --release -p litepack-extension -p litepack-cli
 
 # What each has of this machine, to exchange files with: as compiled for tests, which is soon done.

@@ -17,6 +17,14 @@ const EXIT_LIMIT: &[(&str, &str)] = &[
     ("2", "an error"),
     ("130", "interrupted"),
 ];
+const EXIT_ADOPT: &[(&str, &str)] = &[
+    ("0", "done"),
+    (
+        "2",
+        "a database that was to be changed could not be; it is as it was, and others are done",
+    ),
+    ("130", "interrupted; databases that were done stay so"),
+];
 const EXIT_CATALOG: &[(&str, &str)] = &[
     ("0", "done"),
     ("1", "files could not be read; the catalog says why"),
@@ -49,6 +57,7 @@ pub fn exit_codes(command: &str) -> &'static [(&'static str, &'static str)] {
         "maintain" | "columns maintain" => EXIT_LIMIT,
         "catalog" => EXIT_CATALOG,
         "ingest" => EXIT_INGEST,
+        "adopt" => EXIT_ADOPT,
         "shell" => EXIT_SHELL,
         "run" => EXIT_RUN,
         _ => EXIT,
@@ -79,6 +88,24 @@ pub fn examples(command: &str) -> &'static [Example] {
             (
                 "litepack pack --encrypt app.db packed.db",
                 "Pack and encrypt it, with a key that is asked for.",
+            ),
+        ],
+        "adopt" => &[
+            (
+                "litepack adopt /srv /home/me",
+                "See which databases there are, whose they are, and what packing would save.",
+            ),
+            (
+                "litepack adopt --pack app.db",
+                "Pack one in place, and keep its original.",
+            ),
+            (
+                "litepack adopt --undo app.db",
+                "Make it plain again, with what was written since.",
+            ),
+            (
+                "litepack adopt --forget app.db",
+                "Delete the original that was kept.",
             ),
         ],
         "rekey" => &[

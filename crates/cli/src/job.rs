@@ -70,6 +70,12 @@ pub fn job() -> Job<'static> {
     }
 }
 
+/// The next job has a bar of its own.
+#[cfg(unix)]
+pub fn another() {
+    *WHOLE_CALL.lock().unwrap_or_else(PoisonError::into_inner) = None;
+}
+
 fn draw(progress: Progress<'_>) {
     let mut whole = WHOLE_CALL.lock().unwrap_or_else(PoisonError::into_inner);
     if let Progress::Shares(shares) = progress {

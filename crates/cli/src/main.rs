@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! pack.rs  unpack.rs  info.rs  check.rs  salvage.rs  maintain.rs  rekey.rs  ingest.rs  catalog.rs  columns.rs  archive.rs
-//! advise.rs  tune.rs  shell.rs  run.rs  completions.rs  generate.rs
+//! advise.rs  tune.rs  adopt.rs  shell.rs  run.rs  completions.rs  generate.rs
 //!          one subcommand each
 //! several.rs  files one after the other     examples.rs  for manual pages     version.rs  what it is made of
 //! keys.rs  where keys come from              prompt.rs    a line that nobody sees
@@ -15,6 +15,8 @@
 #![forbid(unsafe_code)]
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
+#[cfg(unix)]
+mod adopt;
 mod advise;
 mod archive;
 #[cfg(unix)]
@@ -82,6 +84,8 @@ enum Command {
     Archive(archive::Arguments),
     Advise(advise::Arguments),
     Tune(tune::Arguments),
+    #[cfg(unix)]
+    Adopt(adopt::Arguments),
     Shell(shell::Arguments),
     #[cfg(target_os = "linux")]
     Run(run::Arguments),
@@ -119,6 +123,8 @@ fn main() -> ExitCode {
         Command::Archive(arguments) => archive::run(&arguments),
         Command::Advise(arguments) => advise::run(&arguments).map(|()| true),
         Command::Tune(arguments) => tune::run(&arguments).map(|()| true),
+        #[cfg(unix)]
+        Command::Adopt(arguments) => return ended(adopt::run(&arguments).map(ExitCode::from)),
         Command::Completions(arguments) => completions::run(&arguments).map(|()| true),
         Command::Generate(arguments) => generate::run(&arguments).map(|()| true),
         Command::Shell(arguments) => return ended(shell::run(&arguments)),

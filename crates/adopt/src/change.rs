@@ -1,0 +1,160 @@
+//! What is done on request: a database is packed in place and its original kept; that is undone; the original is let go.
+//!
+//! Each step leaves a state that the next call knows. The original has its second name, durably, before the packed file
+//! takes the first. It is removed only when an equal database is under the first name, or when the user lets it go and
+//! what is there was read to its end.
+
+use std::path::{Path, PathBuf};
+
+use litepack::keep::{is_equal, remove_leftovers};
+use litepack::{Error, Job, PackOptions, Result, Sizes};
+use litepack_database::bytes::header;
+use litepack_database::error::{Context as _, cannot_read, refuse};
+use litepack_database::files::source::open_file;
+use litepack_engine::FileKind;
+
+use crate::look::Found;
+use crate::{kept, obstacle, programs};
+
+/// What came of [`adopt`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Adopted {
+    /// It was packed, and the original is kept.
+    Now(Sizes),
+    /// That was so before.
+    Before,
+}
+
+/// What came of [`undo`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Undone {
+    /// The database is the original, bit for bit. That is not kept a second time.
+    Original,
+    /// The database has what was written since. The original is kept.
+    Newer,
+}
+
+/// Packs a database that was looked at in place, and keeps the original under its [`kept`] name.
+///
+/// # Errors
+/// If there is an obstacle, or the database is in use. Then everything is as it was before.
+pub fn adopt(found: &Found, options: &PackOptions, job: &Job<'_>) -> Result<Adopted> {
+    let path = &*found.file;
+    let shown = path.display();
+    let original = kept(path);
+    match kind(path)? {
+        FileKind::Packed if original.symlink_metadata().is_ok() => return Ok(Adopted::Before),
+        FileKind::Packed => refuse!("{shown} is a packed file already"),
+        FileKind::Plain => {}
+        FileKind::Empty => refuse!("{shown} is empty"),
+        _ => refuse!("{shown} is not a SQLite database, or an encrypted one"),
+    }
+    if let Some(database) = crate::database_of(path) {
+        refuse!("{shown} is the original of {}", database.display());
+    }
+    let len = path.metadata().with_context(|| cannot_read(path))?.len();
+    let packed = found.packed_bytes.unwrap_or(len);
+    let why = obstacle::of(path, found.program.and_then(programs::named));
+    if let Some(why) = why.or_else(|| obstacle::no_room(path, len, packed)) {
+        refuse!("{shown}: {why}");
+    }
+    obstacle::expect_unused(path)?;
+    match litepack::pack_in_place_keeping(path, &original, options, job) {
+        Err(Error::Exists { path: original }) => refuse!(
+            "{} is there, and is not what {shown} is now; look which you need, and let the other go",
+            original.display()
+        ),
+        packed => packed.map(Adopted::Now),
+    }
+}
+
+/// Makes an adopted database plain again, with what was written since.
+///
+/// # Errors
+/// If the database is in use, was not adopted, or reading or writing fails. Then everything is as it was before.
+pub fn undo(path: &Path, job: &Job<'_>) -> Result<Undone> {
+    let original = expect_kept(path)?;
+    match kind(path)? {
+        FileKind::Packed => {
+            expect_no_key(path)?;
+            obstacle::expect_unused(path)?;
+            litepack::unpack_in_place(path, job)?;
+        }
+        FileKind::Plain => {}
+        _ => refuse!(
+            "{} is not a database; its original is {}",
+            path.display(),
+            original.display()
+        ),
+    }
+    match is_equal(path, &original, job)? {
+        true => remove(&original).map(|()| Undone::Original),
+        false => Ok(Undone::Newer),
+    }
+}
+
+/// Lets the original of an adopted database go. If the database is plain and has other content, it is let go only if the
+/// user has named it: another program may have put that database there.
+///
+/// # Errors
+/// If no original is kept, or what is there is damaged. Then the original stays.
+pub fn forget(path: &Path, is_named: bool, job: &Job<'_>) -> Result<()> {
+    let original = expect_kept(path)?;
+    let (shown, kept) = (path.display(), original.display());
+    match kind(path)? {
+        FileKind::Packed => {
+            expect_no_key(path)?;
+            if !litepack::check(path, job)?.ok {
+                refuse!("{shown} is damaged; its original {kept} stays");
+            }
+        }
+        FileKind::Plain if is_equal(path, &original, job)? || is_named => {}
+        FileKind::Plain => refuse!(
+            "{shown} is plain, and is not its original {kept}: it was undone with newer rows, or a program has put \
+             another database there. Look, and name it to let the original go"
+        ),
+        _ => refuse!("{shown} is not a database; its original {kept} stays"),
+    }
+    remove(&original)
+}
+
+fn kind(path: &Path) -> Result<FileKind> {
+    let (file, _) = open_file(path, false)?;
+    header::kind(&file).with_context(|| cannot_read(path))
+}
+
+/// The original. A link may lead anywhere.
+fn expect_kept(path: &Path) -> Result<PathBuf> {
+    let original = kept(path);
+    let is_file = original.symlink_metadata().map(|found| found.is_file());
+    match (is_file, path.symlink_metadata().is_ok()) {
+        (Ok(true), true) => Ok(original),
+        (Ok(true), false) => refuse!(
+            "{} does not exist; its original is {}: give it that name",
+            path.display(),
+            original.display()
+        ),
+        (_, false) => refuse!("{} does not exist", path.display()),
+        (_, true) => refuse!(
+            "{} has no original that is kept, so it was not adopted (`litepack unpack --in-place` unpacks any)",
+            path.display()
+        ),
+    }
+}
+
+fn expect_no_key(path: &Path) -> Result<()> {
+    if litepack::is_encrypted(path)? {
+        let shown = path.display();
+        refuse!(
+            "{shown} is encrypted by now; `litepack unpack --in-place` takes its key, and `adopt --forget` lets the \
+             original go then"
+        );
+    }
+    Ok(())
+}
+
+fn remove(original: &Path) -> Result<()> {
+    remove_leftovers(original);
+    let removed = std::fs::remove_file(original);
+    removed.with_context(|| format!("cannot remove {}", original.display()))
+}
