@@ -24,6 +24,7 @@
 /* What is open: a packed file, and its WAL if that was asked for. */
 typedef struct Opened Opened;
 struct Opened {
+  sqlite3 *db;           /* 0, or the connection that has main open */
   sqlite3_file *main;
   sqlite3_file *wal;     /* 0, or the WAL */
   sqlite3_file *asked;   /* one of them */
@@ -34,14 +35,13 @@ struct Opened {
 static sqlite3_file *open_main(const char *path, int flags){
   sqlite3_vfs *vfs = sqlite3_vfs_find("litepack-default");
   const char *name;
-  const char *key[2] = {"hexkey", getenv("SUITE_KEY")};
   char full[4096];
   char *answer = 0;
   sqlite3_file *file;
   int granted = 0;
   int is_packed = 0;
   if( vfs==0 || vfs->xFullPathname(vfs, path, sizeof(full), full)!=SQLITE_OK ) return 0;
-  name = sqlite3_create_filename(full, "", "", key[1]!=0, key);
+  name = sqlite3_create_filename(full, "", "", 0, 0);
   file = calloc(1, vfs->szOsFile + sizeof(name));
   if( name==0 || file==0 ) abort();
   memcpy((char*)file + vfs->szOsFile, &name, sizeof(name));
@@ -57,9 +57,34 @@ static sqlite3_file *open_main(const char *path, int flags){
   return 0;
 }
 
-static void release_main(sqlite3_file *file){
+/* The same of an encrypted one: it opens on a connection only, which gives its key. */
+static sqlite3_file *open_encrypted(const char *path, int flags, sqlite3 **db){
+  sqlite3_file *file = 0;
+  char *answer = 0;
+  int is_packed = 0;
+  if( access(path, F_OK)==0 && sqlite3_open_v2(path, db, flags, "litepack-default")==SQLITE_OK
+   && sqlite3_file_control(*db, "main", SQLITE_FCNTL_FILE_POINTER, &file)==SQLITE_OK && file && file->pMethods
+  ){
+    file->pMethods->xFileControl(file, SQLITE_FCNTL_VFSNAME, &answer);
+    is_packed = answer!=0 && strncmp(answer, "litepack-default", 16)==0;
+    sqlite3_free(answer);
+    /* It looks for its key when it is locked. */
+    if( is_packed && file->pMethods->xLock(file, 1)==SQLITE_OK ) file->pMethods->xUnlock(file, 0);
+  }
+  if( is_packed ) return file;
+  sqlite3_close(*db);
+  *db = 0;
+  return 0;
+}
+
+static void release_main(Opened *opened){
+  sqlite3_file *file = opened->main;
   sqlite3_vfs *vfs = sqlite3_vfs_find("litepack-default");
   char *name;
+  if( opened->db ){
+    sqlite3_close(opened->db);
+    return;
+  }
   memcpy(&name, (char*)file + vfs->szOsFile, sizeof(name));
   file->pMethods->xClose(file);
   sqlite3_free_filename(name);
@@ -75,13 +100,16 @@ static int is_wal(const char *path){
 static int open_wal(const char *path, Opened *opened){
   sqlite3_vfs *vfs = sqlite3_vfs_find("litepack-default");
   int granted = 0;
+  const char *name;
   opened->wal = calloc(1, vfs->szOsFile);
   /* With what is behind a name of SQLite's. */
   opened->wal_name = calloc(1, 4096 + 8);
   if( opened->wal==0 || opened->wal_name==0 ) abort();
+  /* The log of an encrypted database opens by the name that its connection has for it only. */
+  name = opened->db ? sqlite3_filename_wal(sqlite3_db_filename(opened->db, "main")) : opened->wal_name;
   if( access(path, F_OK)==0
    && vfs->xFullPathname(vfs, path, 4096, opened->wal_name)==SQLITE_OK
-   && vfs->xOpen(vfs, opened->wal_name, opened->wal, SQLITE_OPEN_READWRITE|SQLITE_OPEN_WAL, &granted)==SQLITE_OK
+   && vfs->xOpen(vfs, name, opened->wal, SQLITE_OPEN_READWRITE|SQLITE_OPEN_WAL, &granted)==SQLITE_OK
   ) return 1;
   if( opened->wal->pMethods ) opened->wal->pMethods->xClose(opened->wal);
   free(opened->wal);
@@ -99,9 +127,10 @@ static Opened *packed_open(const char *path, int flags){
   memcpy(main_path, path, len);
   main_path[len] = 0;
   if( for_wal && access(main_path, F_OK) ){ free(opened); return 0; }
-  opened->main = open_main(main_path, for_wal ? SQLITE_OPEN_READONLY : flags);
+  if( for_wal ) flags = SQLITE_OPEN_READONLY;
+  opened->main = getenv("SUITE_KEY") ? open_encrypted(main_path, flags, &opened->db) : open_main(main_path, flags);
   if( opened->main && for_wal && !open_wal(path, opened) ){
-    release_main(opened->main);
+    release_main(opened);
     opened->main = 0;
   }
   if( opened->main==0 ){ free(opened); return 0; }
@@ -115,7 +144,7 @@ static void release(Opened *opened){
     free(opened->wal);
     free(opened->wal_name);
   }
-  release_main(opened->main);
+  release_main(opened);
   free(opened);
 }
 

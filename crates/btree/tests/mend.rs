@@ -40,6 +40,7 @@ fn database(settings: &str, rows: i64, rng: &mut StdRng) -> Vec<u8> {
     let place = tempfile::tempdir().unwrap();
     let path = place.path().join("a.db");
     let db = Connection::open(&path).unwrap();
+    db.execute_batch("pragma synchronous = off").unwrap();
     db.execute_batch(settings).unwrap();
     db.execute_batch(
         "create table t(id integer primary key, x text, y);
@@ -149,6 +150,7 @@ fn check(before: &[u8], lost: &BTreeSet<u32>) -> usize {
     let (mended, after) = mended(before, lost);
     let original = rows(&open(before).1);
     let (_place, db) = open(&after);
+    db.execute_batch("pragma synchronous = off").unwrap();
     for index in &mended.indexes {
         db.execute_batch(&format!("reindex {}", litepack_btree::quote(&index.name)))
             .unwrap();
@@ -263,32 +265,70 @@ fn leaves_below_a_lost_page_are_found_again() {
     assert_eq!(check(&bytes, &above.iter().copied().collect()), 0);
 }
 
+/// A database with these statements, whose rowids are where they say.
+fn with(statements: &str) -> Vec<u8> {
+    let mut rng = StdRng::seed_from_u64(2);
+    let (place, db) = open(&database("pragma page_size = 512", 0, &mut rng));
+    db.execute_batch(statements).unwrap();
+    drop(db);
+    std::fs::read(place.path().join("a.db")).unwrap()
+}
+
+const ROWS: &str = "with recursive n(i) as (select 1 union all select i + 1 from n where i < 200)";
+
 #[test]
 fn pages_that_may_belong_to_two_tables_belong_to_none() {
-    let mut rng = StdRng::seed_from_u64(2);
-    let bytes = large(&mut rng);
+    let bytes = with(&format!(
+        "insert into t {ROWS} select i, 'a row of t ' || i, i from n;
+         insert into u(rowid, a, b) {ROWS} select i + 5000, 'one of u ' || i, i from n;"
+    ));
     let roots = ["t", "u"].map(|table| pages_of(&bytes, table, Role::Interior)[0]);
-    let (mended, _) = mended(&bytes, &BTreeSet::from(roots));
-    assert!(mended.unassigned > 0, "{mended:?}");
-    check(&bytes, &BTreeSet::from(roots));
+    let lost = BTreeSet::from(roots);
+    assert_eq!(check(&bytes, &lost), 400);
+    assert!(mended(&bytes, &lost).0.unassigned > 10);
+    // One alone gets all of its own.
+    for root in roots {
+        assert_eq!(check(&bytes, &BTreeSet::from([root])), 0);
+    }
 }
 
 #[test]
 fn rows_that_were_deleted_do_not_come_back() {
-    let mut rng = StdRng::seed_from_u64(3);
-    let (place, db) = open(&large(&mut rng));
-    db.execute_batch("delete from t where id between 20 and 400")
-        .unwrap();
-    drop(db);
-    let bytes = std::fs::read(place.path().join("a.db")).unwrap();
-    let header = header(&bytes);
-    assert!(header.free_pages > 10);
-    let above: BTreeSet<u32> = pages_of(&bytes, "t", Role::Interior).into_iter().collect();
-    assert_eq!(check(&bytes, &above), 0);
+    // Their pages are free, and hold them still.
+    let bytes = with(&format!(
+        "insert into t {ROWS} select i, 'a row of t ' || i, i from n;
+         create table gone(id integer primary key, x);
+         insert into gone {ROWS} select i + 9000, 'gone ' || i from n;
+         drop table gone;"
+    ));
+    assert!(header(&bytes).free_pages > 5);
+    let lost = BTreeSet::from([pages_of(&bytes, "t", Role::Interior)[0]]);
+    assert_eq!(check(&bytes, &lost), 0);
     // Without the list of free pages nothing is found again.
     let trunk = u32::from_be_bytes(bytes[32..36].try_into().unwrap());
-    let with_trunk = above.into_iter().chain([trunk]).collect();
-    assert!(check(&bytes, &with_trunk) > 0);
+    let with_trunk = lost.into_iter().chain([trunk]).collect();
+    assert_eq!(check(&bytes, &with_trunk), 200);
+}
+
+/// A table that the schema does not name any more has its pages still.
+#[test]
+fn pages_of_a_table_that_is_not_known_belong_to_none() {
+    let many: String = (0..40)
+        .map(|n| format!("create table other{n}(id integer primary key, x);"))
+        .collect();
+    let bytes = with(&format!(
+        "insert into t {ROWS} select i, 'a row of t ' || i, i from n;
+         {many}
+         insert into other39 {ROWS} select i + 9000, 'of another ' || i from n;"
+    ));
+    let schema = *pages_of(&bytes, "sqlite_schema", Role::Leaf)
+        .last()
+        .unwrap();
+    let lost = BTreeSet::from([schema, pages_of(&bytes, "t", Role::Interior)[0]]);
+    let (mended, after) = mended(&bytes, &lost);
+    assert_eq!(mended.unassigned, 0);
+    let (_place, db) = open(&after);
+    assert_eq!(rows(&db).len(), 0);
 }
 
 #[test]

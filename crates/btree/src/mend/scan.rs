@@ -316,7 +316,10 @@ impl<P: Pages> Scan<'_, P> {
         }
         // An empty leaf is a tree by itself, and nothing else.
         if kept.is_empty() && (lost || flat.leaf_depth != Some(0)) {
-            flat.lose(rows, flat.leaf_depth);
+            match lost {
+                true => flat.broken = true,
+                false => flat.lose(rows, flat.leaf_depth),
+            }
             self.slots.set(number, 0);
             return Ok(());
         }
