@@ -1,6 +1,6 @@
 .DEFAULT_GOAL := help
-.PHONY: help build dist dist-bench install uninstall lint test test-long test-threads e2e test-sqlite demo bench bench-quick \
-	bench-integers bench-integers-quick fuzz check-all deny packages packages-arm64 test-packages \
+.PHONY: help build dist dist-bench install uninstall lint test test-long test-threads e2e test-sqlite test-sqlite-encrypted demo bench \
+	bench-quick bench-integers bench-integers-quick fuzz check-all deny packages packages-arm64 test-packages \
 	test-arm64 test-bigendian test-32bit test-core test-adopt demo-scale check-web web test-web demo-web
 
 # Seconds for each fuzz target, and names of SQLite test files (default: all but those in left_out.tsv),
@@ -136,13 +136,18 @@ demo-web: web ## a page that queries a packed database by range requests, and su
 	tests/web/modules $(WEB)
 	packages/web/demo/run $(WEB) $(RELEASE)/litepack $(ROWS)
 
-test-sqlite: ## SQLite's own test suite, plain, packed and encrypted (FILES="wal.test pager*" for a part)
+test-sqlite: ## SQLite's own test suite, plain and packed (FILES="wal.test pager*" for a part)
 	@scripts/need cargo cc make python3 tcl apt-source
 	cargo build --release -p litepack-extension
 # SQLite's own VFSes above and below ours.
 	LITEPACK_SQLITE_SOURCE=$$(tests/sqlite-suite/build $(TARGET)/sqlite-suite source) \
 		LITEPACK_EXTENSION=$(RELEASE)/liblitepack.so LITEPACK_COMMAND=$(RELEASE)/litepack python3 tests/e2e/shims.py
 	tests/sqlite-suite/run.py --extension $(RELEASE)/liblitepack.so $(FILES)
+
+test-sqlite-encrypted: ## the same on encrypted databases; its differences do not all have a reason yet
+	@scripts/need cargo cc make python3 tcl apt-source
+	cargo build --release -p litepack-extension
+	tests/sqlite-suite/build $(TARGET)/sqlite-suite
 	tests/sqlite-suite/run.py --extension $(RELEASE)/liblitepack.so --encrypted $(FILES)
 
 demo: ## create a database, pack it, and compare both; then once more with link-time optimisation, as shipped

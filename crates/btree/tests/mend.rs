@@ -326,7 +326,7 @@ fn pages_of_a_table_that_is_not_known_belong_to_none() {
         .unwrap();
     let lost = BTreeSet::from([schema, pages_of(&bytes, "t", Role::Interior)[0]]);
     let (mended, after) = mended(&bytes, &lost);
-    assert_eq!(mended.unassigned, 0);
+    assert!(mended.unassigned > 0);
     let (_place, db) = open(&after);
     assert_eq!(rows(&db).len(), 0);
 }

@@ -40,9 +40,9 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     };
     let found = litepack::salvage(&arguments.src, &arguments.dst, &options, &job)?;
     if arguments.json {
-        json(&serde_json::to_string_pretty(&found)?)?;
+        json(serde_json::to_string_pretty(&found)?)?;
     } else {
-        print(&text(&found))?;
+        print(text(&found))?;
     }
     if !found.is_whole() {
         tell!(
@@ -72,6 +72,16 @@ fn text(found: &Salvaged) -> String {
     for left_out in &found.left_out {
         let (index, why) = (harmless_line(&left_out.index), harmless_line(&left_out.why));
         let _ = writeln!(text, "index {index}: left out: {why}");
+    }
+    for empty in &found.empty {
+        let (index, why) = (harmless_line(&empty.index), harmless_line(&empty.why));
+        let _ = writeln!(
+            text,
+            "index {index} of a constraint is empty, and finds nothing: run REINDEX in your program first: {why}"
+        );
+    }
+    if found.fell_back {
+        text += "the newest commit is damaged or was cut off: this is the state before it\n";
     }
     if found.unassigned_pages > 0 {
         let pages = found.unassigned_pages;

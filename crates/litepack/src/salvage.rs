@@ -5,21 +5,25 @@
 //! not changed since, and nothing else. The pages that stay lost are left out of the tables ([`litepack_btree::mend`]),
 //! SQLite makes indexes anew, and checks the result.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::fs::File;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use litepack_btree::mend::{Mended, Pages, RowidRange, mend};
+use litepack_btree::page::PageKind;
 use litepack_btree::{HEADER_LEN, Header, PageNumber, Tree, quote};
 use litepack_database::bytes::reader;
 use litepack_database::error::{Context, cannot_read, cannot_write, refuse};
 use litepack_database::files::not_applied;
 use litepack_database::files::replacement::Replacement;
-use litepack_database::files::source::{Source, distrust};
+use litepack_database::files::source::{Source, distrust, open_file};
+use litepack_database::names::is_same_file;
 use litepack_io::storage::{ReadAt, Storage};
-use litepack_store::{Error as StoreError, Store, identity};
-use rusqlite::{Connection, OpenFlags};
+use litepack_store::{Error as StoreError, Spare, Store, identity};
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, ErrorCode, OpenFlags};
 use serde::Serialize;
 
 use crate::check::Damage;
@@ -58,8 +62,13 @@ pub struct Salvaged {
     pub indexes: Vec<String>,
     /// Indexes that could not be made anew and are left out, and why.
     pub left_out: Vec<LeftOut>,
+    /// Indexes of constraints that could not be made anew, are empty, and are used all the same: a program that has what
+    /// they need must run `REINDEX` first.
+    pub empty: Vec<LeftOut>,
     /// Pages with rows of tables that could not be told apart, which are left out.
     pub unassigned_pages: u64,
+    /// The newest commit is damaged or was cut off by a power loss: this is the state before it.
+    pub fell_back: bool,
     /// The database had auto_vacuum, which is off now.
     pub had_auto_vacuum: bool,
     /// What SQLite's `integrity_check` says of the result beside "ok".
@@ -90,7 +99,7 @@ pub struct LeftOut {
 impl Salvaged {
     /// Whether all of the database is there.
     pub fn is_whole(&self) -> bool {
-        self.lost_pages == 0
+        self.lost_pages == 0 && !self.fell_back
     }
 }
 
@@ -125,19 +134,21 @@ pub fn salvage(
     let mut source = Source::open(source.as_ref(), false)?;
     source.expect_packed()?;
     source.unlock(job.key())?;
-    let spares = spares(&source, &options.from)?;
-    let target = Replacement::of(target.as_ref(), source.path(), options.replace, job)?;
+    let target = target.as_ref();
+    let spares = spares(&source, target, &options.from)?;
+    let target = Replacement::of(target, source.path(), options.replace, job)?;
     source.hold_damaged(job)?;
     not_applied::tell(source.opened(), job);
     let like = source.metadata()?;
     let mut image = Image::read(&source, spares, &target, job)?;
     let mut found = Salvaged {
         pages: image.pages(),
-        lost_pages: image.lost.len() as u64,
+        lost_pages: image.lost.count,
         damage: std::mem::take(&mut image.damage),
+        fell_back: image.fell_back,
         ..Salvaged::default()
     };
-    if !image.lost.is_empty() {
+    if image.lost.count > 0 {
         let Some(path) = target.beside_path() else {
             refuse!(
                 "{} is not a file; salvage to one first",
@@ -152,18 +163,47 @@ pub fn salvage(
 }
 
 /// Opens the copies.
-fn spares(source: &Source, from: &[PathBuf]) -> Result<Vec<Arc<File>>> {
+fn spares(source: &Source, target: &Path, from: &[PathBuf]) -> Result<Vec<Arc<dyn Spare>>> {
     let own = identity(source.file()).with_context(|| cannot_read(source.shown()))?;
     let open = |path: &PathBuf| {
-        let copy = File::open(path).with_context(|| cannot_read(path))?;
-        let other = identity(&copy).with_context(|| cannot_read(path))?;
+        let copy = path.display();
+        if is_same_file(path, source.path()) || is_same_file(path, target) {
+            refuse!("{copy} cannot be both a copy and what is salvaged");
+        }
+        let (file, _) = open_file(path, false)?;
+        let other = identity(&file).with_context(|| cannot_read(path))?;
         if other != own {
-            let (copy, name) = (path.display(), source.shown().display());
+            let name = source.shown().display();
             refuse!("{copy} is not a copy of {name}: it is another packed file");
         }
-        Ok(Arc::new(copy))
+        Ok(Arc::new(file) as Arc<dyn Spare>)
     };
     from.iter().map(open).collect()
+}
+
+/// Pages that are lost, and not written anew.
+#[derive(Default)]
+struct LostPages {
+    /// First and last of each range, in order.
+    ranges: BTreeMap<u32, u32>,
+    count: u64,
+    written: HashSet<u32>,
+}
+
+impl LostPages {
+    /// Adds a page behind all others.
+    fn add(&mut self, page: u32) {
+        self.count += 1;
+        match self.ranges.last_entry() {
+            Some(mut last) if last.get().checked_add(1) == Some(page) => *last.get_mut() = page,
+            _ => drop(self.ranges.insert(page, page)),
+        }
+    }
+
+    fn contains(&self, page: u32) -> bool {
+        let range = self.ranges.range(..=page).next_back();
+        range.is_some_and(|(_, last)| page <= *last) && !self.written.contains(&page)
+    }
 }
 
 /// The database as it is written, with zeros for what is lost.
@@ -171,17 +211,19 @@ struct Image<'a> {
     file: &'a File,
     name: &'a Path,
     header: Header,
-    lost: BTreeSet<u32>,
+    lost: LostPages,
+    job: &'a Job<'a>,
     damage: Vec<Damage>,
+    fell_back: bool,
 }
 
 impl<'a> Image<'a> {
     /// Writes every page that can be read.
     fn read(
         source: &Source,
-        spares: Vec<Arc<File>>,
+        spares: Vec<Arc<dyn Spare>>,
         target: &'a Replacement,
-        job: &Job<'_>,
+        job: &'a Job<'a>,
     ) -> Result<Image<'a>> {
         let cannot = || cannot_read(source.shown());
         let options = litepack_store::Options {
@@ -205,9 +247,15 @@ impl<'a> Image<'a> {
             file: target.file(),
             name: target.name(),
             header,
-            lost: BTreeSet::new(),
+            lost: LostPages::default(),
+            job,
             damage: Vec::new(),
+            fell_back: store.fell_back(),
         };
+        if image.header.pages > PAGES_MAX {
+            refuse!("{} pages are too many to be salvaged", image.header.pages);
+        }
+        let seq = store.seq();
         let cannot_write = || cannot_write(target.name());
         Storage::truncate(target.file(), size).with_context(cannot_write)?;
         job.shares(&[("salvaging", 2.0), ("syncing", 1.0)]);
@@ -218,10 +266,19 @@ impl<'a> Image<'a> {
             let len = reader::CHUNK.min(size - start);
             let buf = &mut buf[..len as usize];
             if !is_read(reader::read(&mut store, frames, start, buf)).with_context(cannot)? {
-                image.read_pages(&mut store, &source, start, buf)?;
+                image.read_pages(&mut store, source, start, buf)?;
             }
-            Storage::write_at(target.file(), buf, start).with_context(cannot_write)?;
+            // The file has zeros there.
+            if buf.iter().any(|byte| *byte != 0) {
+                Storage::write_at(target.file(), buf, start).with_context(cannot_write)?;
+            }
             step.add(len);
+        }
+        if frames.is_none() && store.seq() != seq {
+            refuse!(
+                "{} was changed while it was read; close it everywhere",
+                source.shown().display()
+            );
         }
         Ok(image)
     }
@@ -241,11 +298,13 @@ impl<'a> Image<'a> {
                 .map_err(StoreError::from)
                 .with_context(|| cannot_read(source.shown()))?;
             let offset = start + at * size;
+            // Once more, as it may pass.
             let read = reader::read(store, frames, offset, page);
+            let read = read.or_else(|_| reader::read(store, frames, offset, page));
             let why = match read {
                 Ok(_) => continue,
                 Err(StoreError::Damaged(damage)) => Some(damage.into()),
-                Err(error @ StoreError::Io(_)) => {
+                Err(error) if is_lost(&error) => {
                     let (what, why) = (format!("page {}", offset / size + 1), error.to_string());
                     let line = format!("{what}: {why}");
                     Some(Damage::new(what, 0, why, line))
@@ -262,7 +321,9 @@ impl<'a> Image<'a> {
             if self.damage.len() < LISTED_MAX {
                 self.damage.extend(why);
             }
-            self.lost.extend(u32::try_from(offset / size + 1));
+            if let Ok(page) = u32::try_from(offset / size + 1) {
+                self.lost.add(page);
+            }
         }
         Ok(())
     }
@@ -274,9 +335,6 @@ impl<'a> Image<'a> {
     /// Makes a sound database of it, which has this name for now.
     fn mend(&mut self, path: &Path, found: &mut Salvaged, job: &Job<'_>) -> Result<()> {
         let cannot = || cannot_write(self.name);
-        if self.header.pages > PAGES_MAX {
-            refuse!("{} pages are too many to be mended", self.header.pages);
-        }
         // Of a file in WAL mode SQLite would make a WAL.
         let mut how = [0; 2];
         ReadAt::read_at(self.file, &mut how, WRITTEN_HOW).with_context(cannot)?;
@@ -286,29 +344,82 @@ impl<'a> Image<'a> {
         let mended = mend(&header, self, &mut |table: &Tree| {
             !without.contains(&table.name)
         })?;
-        let done = self.use_sqlite(path, &mended, found, job);
+        let mut indexes = mended.indexes.clone();
+        if mended
+            .tables
+            .iter()
+            .any(|loss| loss.table.root == PageNumber::FIRST)
+        {
+            // What was lost is free or written anew, and SQLite may use it.
+            self.lost = LostPages::default();
+            self.mend_schema(path)?;
+            // What was named no more is free now.
+            let header = self.header_now()?;
+            indexes.extend(mend(&header, self, &mut |_: &Tree| true)?.indexes);
+        }
+        let done = self.use_sqlite(path, &indexes, found, job);
         found.take(mended);
         done?;
         Storage::write_at(self.file, &how, WRITTEN_HOW).with_context(|| cannot_write(self.name))
+    }
+
+    /// Takes indexes and triggers out of a schema that has lost their tables: SQLite would refuse it. Of tables without
+    /// rowids that have lost all, the roots are made what they should be: what they are could not be read before.
+    fn mend_schema(&mut self, path: &Path) -> Result<()> {
+        let failed = |error| Error::of_sqlite(self.name, error);
+        let roots = || -> rusqlite::Result<Vec<u32>> {
+            let db = writable(path)?;
+            db.execute_batch(
+                "pragma writable_schema = on;
+                 delete from sqlite_schema where type in ('index', 'trigger') and lower(tbl_name) not in
+                   (select lower(name) from sqlite_schema where type in ('table', 'view'));
+                 pragma writable_schema = reset;",
+            )?;
+            let sql =
+                "select rootpage from sqlite_schema s join pragma_table_list l on l.name = s.name
+                       where s.type = 'table' and l.schema = 'main' and l.wr";
+            let mut roots = db.prepare(sql)?;
+            let rows = roots.query_map([], |row| row.get(0))?;
+            rows.collect()
+        };
+        let roots = roots().map_err(failed)?;
+        let mut page = vec![0; self.header.page_size as usize];
+        for root in roots.into_iter().filter_map(PageNumber::new) {
+            // An empty leaf of a table with rowids.
+            if self.read(root, &mut page)?
+                && page.starts_with(&[PageKind::TableLeaf as u8, 0, 0, 0, 0])
+            {
+                page[..1].copy_from_slice(&[PageKind::IndexLeaf as u8]);
+                self.write(root, &page)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The header as it is by now.
+    fn header_now(&self) -> Result<Header> {
+        let cannot = || cannot_write(self.name);
+        let mut head = [0; HEADER_LEN];
+        ReadAt::read_at(self.file, &mut head, 0).with_context(cannot)?;
+        let len = ReadAt::len(self.file).with_context(cannot)?;
+        match Header::parse(&head, len) {
+            Some(header) => Ok(header),
+            None => refuse!("{} has no header any more", self.name.display()),
+        }
     }
 
     /// Has SQLite make indexes anew, and look at all.
     fn use_sqlite(
         &self,
         path: &Path,
-        mended: &Mended,
+        indexes: &[Tree],
         found: &mut Salvaged,
         job: &Job<'_>,
     ) -> Result<()> {
         let failed = |error| Error::of_sqlite(self.name, error);
-        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let db = Connection::open_with_flags(path, flags).map_err(failed)?;
+        let db = writable(path).map_err(failed)?;
         let _interrupts = job.interrupts(&db);
-        distrust(&db).map_err(failed)?;
-        // It is thrown away if this fails. What is written are new pages, of which a journal has nothing.
-        db.execute_batch("pragma synchronous = off; pragma journal_mode = memory")
-            .map_err(failed)?;
-        for index in &mended.indexes {
+        for index in indexes {
             let name = quote(&index.name);
             job.check()?;
             let Err(error) = db.execute_batch(&format!("reindex main.{name}")) else {
@@ -316,12 +427,19 @@ impl<'a> Image<'a> {
                 continue;
             };
             job.check()?;
-            found.left_out.push(LeftOut {
+            // It may need a function or a collation of the program's. A full disk is another matter.
+            if !matches!(error.sqlite_error_code(), None | Some(ErrorCode::Unknown)) {
+                return Err(failed(error));
+            }
+            let left_out = LeftOut {
                 index: index.name.clone(),
                 why: error.to_string(),
-            });
-            // It may need a function or a collation of the program's. One of a constraint stays, and is empty.
-            let _ = db.execute_batch(&format!("drop index main.{name}"));
+            };
+            match db.execute_batch(&format!("drop index main.{name}")) {
+                Ok(()) => found.left_out.push(left_out),
+                // One of a constraint cannot go.
+                Err(_) => found.empty.push(left_out),
+            }
         }
         let check = format!("pragma main.integrity_check({PROBLEMS_MAX})");
         let problems = db.prepare(&check).and_then(|mut check| {
@@ -335,12 +453,38 @@ impl<'a> Image<'a> {
     }
 }
 
+/// Opens the new database, to be changed as a whole or thrown away.
+fn writable(path: &Path) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let db = Connection::open_with_flags(path, flags)?;
+    distrust(&db)?;
+    db.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, false)?;
+    // What is written are new pages, of which a journal has nothing. With this a schema that does not fit is no error yet.
+    db.execute_batch(
+        "pragma writable_schema = on; pragma synchronous = off; pragma journal_mode = memory;
+         pragma writable_schema = off",
+    )?;
+    Ok(db)
+}
+
 /// Whether a part was read; other errors than damage stay errors.
 fn is_read(read: litepack_store::Result<usize>) -> litepack_store::Result<bool> {
     match read {
         Ok(_) => Ok(true),
-        Err(StoreError::Damaged(_) | StoreError::Io(_)) => Ok(false),
+        Err(error) if is_lost(&error) => Ok(false),
         Err(error) => Err(error),
+    }
+}
+
+/// Whether this is how a page is lost: by damage, or as the disk does not give it.
+fn is_lost(error: &StoreError) -> bool {
+    match error {
+        StoreError::Damaged(_) => true,
+        StoreError::Io(error) => !matches!(
+            error.kind(),
+            ErrorKind::OutOfMemory | ErrorKind::Interrupted
+        ),
+        _ => false,
     }
 }
 
@@ -353,12 +497,15 @@ impl Pages for Image<'_> {
         if let Some(beyond) = buf.get_mut(n..) {
             beyond.fill(0);
         }
-        Ok(!self.lost.contains(&page.get()))
+        self.job.check()?;
+        Ok(!self.lost.contains(page.get()))
     }
 
     fn write(&mut self, page: PageNumber, bytes: &[u8]) -> Result<()> {
         let offset = page.start(self.header.page_size);
-        self.lost.remove(&page.get());
+        if self.lost.contains(page.get()) {
+            self.lost.written.insert(page.get());
+        }
         Storage::write_at(self.file, bytes, offset).with_context(|| cannot_write(self.name))
     }
 }

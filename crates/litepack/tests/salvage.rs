@@ -130,6 +130,76 @@ fn damage_anywhere_costs_what_it_hits_and_no_more() {
     }
 }
 
+/// What is left of a schema opens: an index or a trigger without its table would not.
+#[test]
+fn a_part_of_the_schema_may_be_lost() {
+    let place = Place(tempfile::tempdir().unwrap());
+    let db = Connection::open(place.path("plain.db")).unwrap();
+    db.execute_batch("begin").unwrap();
+    let noise = |n: u32| {
+        (0..60)
+            .map(|i| format!("{:x}", (n * 7919 + i * 104729) % 65521))
+            .collect::<String>()
+    };
+    for n in 0..150 {
+        db.execute_batch(&format!(
+            "create table t{n}(id integer primary key, x text default '{}');
+             create table w{n}(k primary key, v default '{}') without rowid;
+             create index i{n} on t{n}(x, id);
+             create trigger g{n} after insert on t{n} begin insert into w{n} values(new.id, '{}'); end;
+             insert into t{n}(x) values('one'), ('two');",
+            noise(n),
+            noise(n + 1000),
+            noise(n + 2000),
+        ))
+        .unwrap();
+    }
+    db.execute_batch("commit").unwrap();
+    drop(db);
+    let options = PackOptions::default();
+    litepack::pack(
+        place.path("plain.db"),
+        place.path("a.db"),
+        &options,
+        &Job::default(),
+    )
+    .unwrap();
+    let len = std::fs::metadata(place.path("a.db")).unwrap().len() as usize;
+    let saved = place.path("saved.db");
+    let mut lost = 0;
+    for at in (16_384..len).step_by(len / 40) {
+        place.damage(at, 300);
+        let Ok(found) = place.salvage(&[], &Job::default()) else {
+            continue;
+        };
+        assert_eq!(found.problems, Vec::<String>::new(), "{at}");
+        let tables: u32 = value(
+            &saved,
+            "select count(*) from sqlite_schema where type = 'table'",
+        );
+        if found
+            .tables
+            .iter()
+            .any(|lost| lost.table == "sqlite_schema")
+        {
+            lost += 1;
+            assert!(tables < 300, "{at}");
+        } else {
+            assert_eq!(tables, 300, "{at}");
+        }
+        assert!(tables > 0, "{at}");
+        let db = Connection::open(&saved).unwrap();
+        let sql = "select name from sqlite_schema where type = 'table'";
+        let mut names = db.prepare(sql).unwrap();
+        let names = names.query_map([], |row| row.get::<_, String>(0)).unwrap();
+        for name in names.map(Result::unwrap) {
+            db.query_row(&format!("select count(*) from {name}"), [], |_| Ok(()))
+                .unwrap();
+        }
+    }
+    assert!(lost > 5, "{lost}");
+}
+
 /// An older copy has what has not changed since, and nothing else of it is taken.
 #[test]
 fn an_older_copy_heals_what_is_the_same_in_it() {
@@ -184,6 +254,21 @@ fn what_cannot_be_salvaged_is_refused_and_nothing_is_left_behind() {
     assert!(error.unwrap_err().to_string().contains("not a packed file"));
     let error = litepack::salvage(place.path("bad.db"), &plain, &options, &Job::default());
     assert!(matches!(error, Err(litepack::Error::Exists { .. })));
+    for same in ["bad.db", "saved.db"] {
+        std::fs::copy(place.path("a.db"), place.path("saved.db")).unwrap();
+        let error = place
+            .salvage(&[place.path(same)], &Job::default())
+            .unwrap_err();
+        assert!(error.to_string().contains("cannot be both"), "{error}");
+    }
+    std::fs::write(place.path("bad.db-lpjourn"), [7; 600]).unwrap();
+    let error = place.salvage(&[], &Job::default()).unwrap_err();
+    assert!(
+        error.to_string().contains("bad.db-lpjourn is there"),
+        "{error}"
+    );
+    std::fs::remove_file(place.path("bad.db-lpjourn")).unwrap();
+    std::fs::remove_file(place.path("saved.db")).unwrap();
     let names = std::fs::read_dir(place.0.path()).unwrap();
     let mut names: Vec<_> = names.map(|entry| entry.unwrap().file_name()).collect();
     names.sort();

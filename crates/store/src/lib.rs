@@ -57,7 +57,7 @@ pub use inspect::without_key::{WithoutKey, without_key};
 pub use litepack_io::cache::{Cache, FileId};
 pub use maintenance::recompress::Listed;
 pub use maintenance::reorder::Reordering;
-pub use options::{DEFAULT_LEVEL, Options};
+pub use options::{DEFAULT_LEVEL, Options, Spare};
 pub use snapshot::handle::Snapshot;
 pub use space::erase::Erase;
 #[cfg(any(test, fuzzing))]

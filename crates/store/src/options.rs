@@ -1,6 +1,6 @@
 //! How a handle works.
 
-use std::fs::File;
+use std::fmt;
 use std::sync::{Arc, LazyLock};
 
 use litepack_cipher::Key;
@@ -8,6 +8,7 @@ use litepack_codec::Level;
 
 use litepack_io::cache::{Cache, FileId};
 use litepack_io::fixed;
+use litepack_io::storage::ReadAt;
 
 /// How a handle works. [`Options::default`] is the recommended configuration.
 #[derive(Clone, Debug)]
@@ -31,8 +32,13 @@ pub struct Options {
     pub file: FileId,
     /// Other copies of the file, also of earlier commits. What cannot be read in this one is looked for at the same place
     /// there, and counts if it is what its parent states.
-    pub spares: Vec<Arc<File>>,
+    pub spares: Vec<Arc<dyn Spare>>,
 }
+
+/// Another copy of a file.
+pub trait Spare: ReadAt + fmt::Debug + Send + Sync {}
+
+impl<T: ReadAt + fmt::Debug + Send + Sync> Spare for T {}
 
 /// The default level: as fast as writing gets without a worse ratio.
 pub const DEFAULT_LEVEL: Level = 3;

@@ -1,6 +1,6 @@
 //! The list of free pages, made anew of all pages that are in no tree, and the header that goes with it.
 
-use super::{Mend, Pages};
+use super::{BROKEN, Mend, Pages};
 use crate::page_number::PageNumber;
 
 /// SQLite leaves so many places of a page of the list empty, for versions before 3.6.0.
@@ -46,7 +46,7 @@ impl<P: Pages> Mend<'_, P> {
         // A page of the list, and those that it names.
         let mut trunk: Option<(PageNumber, Vec<PageNumber>)> = None;
         for page in (2..=self.end).rev().filter_map(PageNumber::new) {
-            if self.slots.get(page) != 0 || self.header.is_pending_byte(page) {
+            if !matches!(self.slots.get(page), 0 | BROKEN) || self.header.is_pending_byte(page) {
                 continue;
             }
             count += 1;

@@ -24,6 +24,8 @@ use scan::{Flat, Scan};
 
 /// Of a table so many ranges of lost rows are listed.
 const LISTED_MAX: usize = 1000;
+/// What pages of a payload are claimed with of which not all is there: they are free.
+const BROKEN: u32 = u32::MAX;
 /// Index of the schema's own tree.
 const SCHEMA: usize = 0;
 const SCHEMA_TREE: u32 = 0;
@@ -72,7 +74,8 @@ pub struct Mended {
     pub tables: Vec<TableLoss>,
     /// Indexes that are empty now, and have to be made anew from their tables.
     pub indexes: Vec<Tree>,
-    /// Pages with rows that were there and belong to one of several tables, or to one that is not known.
+    /// Pages with rows that were there and belong to one of several tables, or to one that is not known. Where the list
+    /// of free pages is not there, free ones are among them.
     pub unassigned: u64,
     /// The database had auto_vacuum, and has it no more.
     pub had_auto_vacuum: bool,
@@ -113,13 +116,9 @@ pub fn mend<P: Pages>(
             flat.has_rowid = Some(*at == SCHEMA || has_rowids(table));
         }
     }
-    // Without the list a free page cannot be told from one that was lost sight of, and has rows that were deleted. A table
-    // that is not known, or is not what it should be, may have lost any page.
-    if let Some(free) = free.filter(|_| knows_all)
-        && flats.iter().any(|(_, flat)| flat.may_have_children())
-        && !flats.iter().any(|(_, flat)| flat.is_malformed())
-    {
-        mend.reattach(&mut flats, &free)?;
+    let is_known = knows_all && !flats.iter().any(|(_, flat)| flat.is_malformed());
+    if !is_known || flats.iter().any(|(_, flat)| flat.may_have_children()) {
+        mend.reattach(&mut flats, free.as_ref(), is_known)?;
     }
     let mut damaged = HashSet::new();
     for (at, flat) in flats {
@@ -172,8 +171,14 @@ impl<P: Pages> Mend<'_, P> {
     }
 
     /// Finds pages below lost ones: leaves with rowids that are in no tree and not free. They go to the table that has
-    /// lost those rowids, if there is one only.
-    fn reattach(&mut self, flats: &mut [(usize, Flat)], free: &FreeList) -> Result<(), P::Error> {
+    /// lost those rowids, if there is one only. None is taken without the list of free pages: a free page has rows that
+    /// were deleted. Nor if not all tables are known, or one is not what it should be: it may have lost any page.
+    fn reattach(
+        &mut self,
+        flats: &mut [(usize, Flat)],
+        free: Option<&FreeList>,
+        is_known: bool,
+    ) -> Result<(), P::Error> {
         let mut bytes = vec![0; self.header.page_size as usize];
         for number in 2..=self.header.pages {
             let Some(page) = PageNumber::new(number) else {
@@ -181,7 +186,7 @@ impl<P: Pages> Mend<'_, P> {
             };
             if self.slots.get(page) != 0
                 || !self.header.can_be_free(page)
-                || free.contains(page)
+                || free.is_some_and(|free| free.contains(page))
                 || !self.pages.read(page, &mut bytes)?
             {
                 continue;
@@ -192,7 +197,7 @@ impl<P: Pages> Mend<'_, P> {
             };
             let mut fitting = flats.iter_mut().filter(|(_, flat)| flat.has_room(rowids));
             match (fitting.next(), fitting.next()) {
-                (Some((at, flat)), None) => {
+                (Some((at, flat)), None) if is_known && free.is_some() => {
                     let at = *at;
                     self.slots.set(page, slot_of(at));
                     self.scan(at).found_again(page, flat)?;

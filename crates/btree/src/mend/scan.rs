@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use super::build::{bytes_of, compact};
-use super::{LISTED_MAX, Pages, RowidRange};
+use super::{BROKEN, LISTED_MAX, Pages, RowidRange};
 use crate::header::Header;
 use crate::page::{Cell, Page, number_at};
 use crate::page_number::PageNumber;
@@ -106,7 +106,8 @@ impl Flat {
             && self.has_rowid == Some(true)
         {
             before.rows.to = rows.to;
-        } else if self.holes.len() < LISTED_MAX {
+        } else if depth.is_some() || self.holes.len() < LISTED_MAX {
+            // Pages are never left out here: their children are looked for by them.
             self.holes.push(Hole { rows, depth });
         } else {
             self.more += 1;
@@ -135,7 +136,9 @@ impl Flat {
             rows.extend((!rest.is_empty()).then_some(rest));
         }
         rows.sort_by_key(|rows| rows.after);
-        (rows, self.more)
+        let more = rows.len().saturating_sub(LISTED_MAX) as u64;
+        rows.truncate(LISTED_MAX);
+        (rows, self.more + more)
     }
 }
 
@@ -197,7 +200,8 @@ impl<P: Pages> Scan<'_, P> {
     ) -> Result<(), P::Error> {
         let mut bytes = vec![0; self.header.page_size as usize];
         if depth >= DEPTH_MAX || !self.pages.read(number, &mut bytes)? {
-            return Ok(self.leave_out(number, depth, rows, flat));
+            self.leave_out(number, depth, rows, flat);
+            return Ok(());
         }
         let usable = bytes.get(..self.header.usable()).unwrap_or_default();
         let page = Page::parse(usable, number.header());
@@ -206,7 +210,8 @@ impl<P: Pages> Scan<'_, P> {
         });
         let Some(page) = page else {
             flat.malformed = true;
-            return Ok(self.leave_out(number, depth, rows, flat));
+            self.leave_out(number, depth, rows, flat);
+            return Ok(());
         };
         if !page.kind().is_interior() {
             flat.leaf_depth = Some(depth);
@@ -358,8 +363,9 @@ impl<P: Pages> Scan<'_, P> {
             next = number_at(&bytes, 0);
         }
         if !is_whole {
+            // Another cell that names them is not followed: that might be done for ever.
             for page in claimed {
-                self.slots.set(page, 0);
+                self.slots.set(page, BROKEN);
             }
         }
         Ok(is_whole)

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use litepack_cipher::Key;
 use litepack_engine::FileKind;
-use litepack_io::storage::Storage;
+use litepack_io::storage::{ReadAt, Storage};
 use litepack_store::HEAD_LEN;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
@@ -294,44 +294,42 @@ impl Source {
     }
 
     /// From now on [`Source::bytes`] are those of the database at one moment, its WAL included, of a file that may be
-    /// damaged. Nothing is written into it.
+    /// damaged. Nothing is written into it. If its first page is damaged, others may write.
     ///
     /// # Errors
-    /// If there are changes beside the file that cannot be read.
+    /// If there are changes beside the file that cannot be read, or a transaction that was cut off.
     pub fn hold_damaged(&mut self, job: &Job<'_>) -> Result<()> {
-        if self.wal_len() == 0 {
-            self.hold_for_report(job)?;
-        } else if let Err(why) = self.take_damaged(job) {
-            let (name, why) = (self.shown.display(), self.explain(why, job));
-            let wal = self.suffixes().wal;
-            let what = format!(
-                "the changes in {name}{wal} cannot be read; move that file away to go without them"
-            );
-            return Err(Error::In {
-                what,
-                source: Box::new(why),
-            });
-        }
-        if let Some(suffix) = self
-            .pending()
-            .filter(|suffix| *suffix != self.suffixes().wal)
-        {
+        let journal = self.suffixes().journal;
+        // One that is over may stay, with zeros at its beginning.
+        let mut head = [0; 8];
+        let found = File::open(with_suffix(&self.path, journal));
+        let found = found.and_then(|file| ReadAt::read_at(&Held::new(file), &mut head, 0));
+        if found.is_ok() && head != [0; 8] {
             let name = self.shown.display();
             refuse!(
-                "a transaction that was cut off could not be undone: {name}{suffix} is there still"
+                "{name}{journal} is there: a transaction was cut off, or is running. Whoever opens the database undoes \
+                 it; have that done to a copy of both files, and salvage the copy"
             );
         }
-        Ok(())
+        let has_wal = self.wal_len() > 0;
+        match self.take_damaged(has_wal, job) {
+            // Of its first page, or what leads to it.
+            Err(Untaken::Sqlite(error)) if !has_wal && !is_busy(&error) => job.check(),
+            held => held.map_err(|why| self.explain(why, job)),
+        }
     }
 
-    fn take_damaged(&mut self, job: &Job<'_>) -> std::result::Result<(), Untaken> {
+    fn take_damaged(&mut self, has_wal: bool, job: &Job<'_>) -> std::result::Result<(), Untaken> {
         let connection = self.connect("", job)?;
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
         let interrupts = job.interrupts(&connection);
-        // Makes the index of the WAL, if no other has.
-        connection.query_row("PRAGMA schema_version", [], |_| Ok(()))?;
-        if !self.take_moment(&connection, job)? {
-            return Err(Untaken::Other(self.in_use()));
+        // Reads no more than the first page, and makes the index of a WAL.
+        connection.execute_batch("BEGIN; PRAGMA schema_version")?;
+        if has_wal {
+            connection.execute_batch("ROLLBACK")?;
+            if !self.take_moment(&connection, job)? {
+                return Err(Untaken::Other(self.in_use()));
+            }
         }
         self.keep(connection, interrupts);
         Ok(())

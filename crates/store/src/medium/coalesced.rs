@@ -81,7 +81,7 @@ impl CoalescedReads {
         }
         // Whatever was wrong with what follows, it is this extent alone that was asked for.
         litepack_io::memory::resize(&mut self.bytes, len)?;
-        let len = medium.from_any_copy(|copy| {
+        let len = medium.read_any_copy(|copy| {
             medium.fill_from(copy, &mut self.bytes, extent.offset, SOME_PAGE)?;
             let unit = guard.open_unit(&mut self.bytes, extent)?;
             let unit = unit.map(<[u8]>::len);

@@ -2,7 +2,6 @@
 //!
 //! Nothing is returned that is not what its parent states.
 
-use std::fs::File;
 use std::sync::Arc;
 
 use litepack_io::storage::ReadAt;
@@ -16,6 +15,7 @@ use crate::format::offset::FileOffset;
 use crate::format::prefetch_segment::{PrefetchSegment, SEGMENT_LEN_MAX};
 use crate::medium::cache::PageCache;
 use crate::medium::held_dictionaries::HeldDictionaries;
+use crate::options::Spare;
 
 /// No map node is longer; a longer one is refused before memory is taken for it.
 pub(crate) const NODE_LEN_MAX: u32 = 1 << 16;
@@ -50,13 +50,13 @@ pub(crate) struct Medium<D> {
     /// Of the commit that the handle is at, if the file is remote.
     pub(crate) segment: Option<PrefetchSegment>,
     /// Other copies of the file, for what cannot be read in this one.
-    pub(crate) spares: Vec<Arc<File>>,
+    pub(crate) spares: Vec<Arc<dyn Spare>>,
 }
 
 impl<D: ReadAt> Medium<D> {
     /// The verified content of a metadata extent.
     pub(crate) fn extent(&self, pointer: Pointer, kind: Kind) -> Result<Vec<u8>> {
-        self.from_any_copy(|copy| {
+        self.read_any_copy(|copy| {
             let stored = self.stored(copy, pointer, kind)?;
             let opened = self.guard.open(kind, stored)?;
             opened.ok_or_else(|| mismatch(kind, pointer.offset))
@@ -64,14 +64,14 @@ impl<D: ReadAt> Medium<D> {
     }
 
     /// What `read` gives of this file, or else of one of its spares.
-    pub(crate) fn from_any_copy<T>(
+    pub(crate) fn read_any_copy<T>(
         &self,
-        mut read: impl FnMut(Option<&File>) -> Result<T>,
+        mut read: impl FnMut(Option<&dyn Spare>) -> Result<T>,
     ) -> Result<T> {
         let found = read(None);
         if let Err(Error::Damaged(_) | Error::Io(_)) = found {
             for spare in &self.spares {
-                if let Ok(other) = read(Some(spare)) {
+                if let Ok(other) = read(Some(&**spare)) {
                     return Ok(other);
                 }
             }
@@ -81,7 +81,7 @@ impl<D: ReadAt> Medium<D> {
 
     /// The verified bytes of a metadata extent, as they are in the file.
     pub(crate) fn stored_extent(&self, pointer: Pointer, kind: Kind) -> Result<Vec<u8>> {
-        self.from_any_copy(|copy| {
+        self.read_any_copy(|copy| {
             let stored = self.stored(copy, pointer, kind)?;
             if self.guard.is_encrypted() {
                 let copy = litepack_io::memory::collect(stored.iter().copied())?;
@@ -93,7 +93,7 @@ impl<D: ReadAt> Medium<D> {
     }
 
     /// The bytes of a metadata extent as its pointer has them. If they are sealed, the seal is to be looked at still.
-    fn stored(&self, copy: Option<&File>, pointer: Pointer, kind: Kind) -> Result<Vec<u8>> {
+    fn stored(&self, copy: Option<&dyn Spare>, pointer: Pointer, kind: Kind) -> Result<Vec<u8>> {
         let what = kind.name();
         if pointer.len > METADATA_MAX {
             return Err(Error::damaged(what, pointer.offset, "implausible length"));
@@ -127,14 +127,14 @@ impl<D: ReadAt> Medium<D> {
     /// The same from another copy of the file, if that is given.
     pub(crate) fn fill_from(
         &self,
-        copy: Option<&File>,
+        copy: Option<&dyn Spare>,
         bytes: &mut [u8],
         offset: FileOffset,
         what: &str,
     ) -> Result<()> {
         match copy {
             None => self.fill(bytes, offset, what),
-            Some(copy) if ReadAt::read_at(copy, bytes, offset.0)? == bytes.len() => Ok(()),
+            Some(copy) if copy.read_at(bytes, offset.0)? == bytes.len() => Ok(()),
             Some(_) => Err(Error::damaged(what, offset, "the file ends before it")),
         }
     }
@@ -154,7 +154,7 @@ impl<D: ReadAt> Medium<D> {
             ));
         }
         litepack_io::memory::resize(stored, extent.len as usize)?;
-        self.from_any_copy(|copy| {
+        self.read_any_copy(|copy| {
             self.fill_from(copy, stored, extent.offset, SOME_PAGE)?;
             match self.guard.open_unit_of(stored, extent, &mut Vec::new())? {
                 Some(_) => Ok(()),
