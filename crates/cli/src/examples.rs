@@ -108,6 +108,16 @@ pub fn examples(command: &str) -> &'static [Example] {
                 "Delete the original that was kept.",
             ),
         ],
+        "salvage" => &[
+            (
+                "litepack salvage bad.db saved.db",
+                "Write what is left of a damaged file as a plain database, and say which rows are lost.",
+            ),
+            (
+                "litepack salvage --from backup.db bad.db saved.db",
+                "Take from an older copy of the packed file what is the same in it.",
+            ),
+        ],
         "rekey" => &[
             (
                 "litepack rekey packed.db",
