@@ -11,6 +11,7 @@ use litepack::{Error, Job, PackOptions, Result, Sizes};
 use litepack_database::bytes::header;
 use litepack_database::error::{Context as _, cannot_read, refuse};
 use litepack_database::files::source::open_file;
+use litepack_database::names::{PLAIN, is_same_file};
 use litepack_engine::FileKind;
 
 use crate::look::Found;
@@ -74,7 +75,8 @@ pub fn adopt(found: &Found, options: &PackOptions, job: &Job<'_>) -> Result<Adop
 /// If the database is in use, was not adopted, or reading or writing fails. Then everything is as it was before.
 pub fn undo(path: &Path, job: &Job<'_>) -> Result<Undone> {
     let original = expect_kept(path)?;
-    match kind(path)? {
+    let was = kind(path)?;
+    match was {
         FileKind::Packed => {
             expect_no_key(path)?;
             obstacle::expect_unused(path)?;
@@ -89,7 +91,14 @@ pub fn undo(path: &Path, job: &Job<'_>) -> Result<Undone> {
     }
     match is_equal(path, &original, job)? {
         true => remove(&original).map(|()| Undone::Original),
-        false => Ok(Undone::Newer),
+        false if was == FileKind::Packed => Ok(Undone::Newer),
+        // Whether it is newer is not known.
+        false => refuse!(
+            "{} is plain already, and is not its original {}: it was undone with newer rows, or a program has put another \
+             database there",
+            path.display(),
+            original.display()
+        ),
     }
 }
 
@@ -127,7 +136,25 @@ fn kind(path: &Path) -> Result<FileKind> {
 fn expect_kept(path: &Path) -> Result<PathBuf> {
     let original = kept(path);
     let is_file = original.symlink_metadata().map(|found| found.is_file());
-    match (is_file, path.symlink_metadata().is_ok()) {
+    let found = path.symlink_metadata();
+    // The original under its own name and another one is not there twice.
+    if let (Ok(true), Ok(found)) = (&is_file, &found)
+        && (!found.is_file() || is_same_file(path, &original))
+    {
+        refuse!(
+            "{} is not a file of its own; its original is {}",
+            path.display(),
+            original.display()
+        );
+    }
+    if let Some(beside) = PLAIN.pending(&original) {
+        refuse!(
+            "{} is there: a program has opened the original, and may have written into it; open it once more, or look \
+             what it has",
+            beside.display()
+        );
+    }
+    match (is_file, found.is_ok()) {
         (Ok(true), true) => Ok(original),
         (Ok(true), false) => refuse!(
             "{} does not exist; its original is {}: give it that name",

@@ -142,6 +142,36 @@ fn one_that_was_not_written_comes_back_bit_for_bit() {
     assert_eq!(place.names(), ["a.db"]);
 }
 
+/// What is under the database's name may be the only original, or a stranger's.
+#[test]
+fn an_original_stays_where_something_else_has_the_name() {
+    litepack::register().unwrap();
+    let place = Place::new();
+    let path = place.database("a.db", 4096, 1000);
+    let before = bytes(&path);
+    place.ok(&["adopt", "--pack", "a.db"]);
+    let packed = bytes(&path);
+    // A program has opened the original.
+    std::fs::write(place.path(&format!("{KEPT}-wal")), "frames").unwrap();
+    for then in ["--undo", "--forget"] {
+        place.refused(&["adopt", then, "a.db"], "has opened the original");
+    }
+    std::fs::remove_file(place.path(&format!("{KEPT}-wal"))).unwrap();
+    assert!(bytes(&path) == packed);
+    // A link to it.
+    std::fs::remove_file(&path).unwrap();
+    std::os::unix::fs::symlink(KEPT, &path).unwrap();
+    for then in ["--undo", "--forget"] {
+        place.refused(&["adopt", then, "a.db"], "is not a file of its own");
+    }
+    assert!(bytes(&place.path(KEPT)) == before);
+    // Another database.
+    std::fs::remove_file(&path).unwrap();
+    place.database("a.db", 4096, 3);
+    place.refused(&["adopt", "--undo", "a.db"], "is not its original");
+    assert!(bytes(&place.path(KEPT)) == before);
+}
+
 #[test]
 fn what_was_written_since_stays_and_the_original_until_it_is_let_go() {
     litepack::register().unwrap();

@@ -18,7 +18,7 @@ use crate::files::attributes;
 use crate::files::durable;
 use crate::files::leftovers::{self, directory, remove_wal};
 use crate::files::object;
-use crate::files::source::{Source, applied};
+use crate::files::source::{Source, applied, has_name};
 use crate::job::Unit;
 use crate::names::{PACKED, PLAIN, is_same_file, with_suffix};
 use crate::{Error, Job, Result};
@@ -168,6 +168,9 @@ impl Replacement {
             old => old,
         };
         if let Some(old) = &mut old {
+            if !has_name(old.file(), &self.target) {
+                refuse!("{name} was replaced by another file meanwhile; try again");
+            }
             old.drop_wal()?;
         }
         if self.overwrite {
