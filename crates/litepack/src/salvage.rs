@@ -121,9 +121,9 @@ impl Salvaged {
 /// ```
 ///
 /// # Errors
-/// If nothing can be read: the file is no packed file, its newest commit or the first page of the database is lost, or
-/// there are changes beside it that cannot be read. If a copy is of another file, the target exists, or writing fails.
-/// Then there is no target.
+/// If nothing can be read: the file is no packed file, the first page of the database is lost, or all that leads to
+/// pages, or there are changes beside it that cannot be read. If a copy is of another file, the target exists, or
+/// writing fails. Then there is no target.
 pub fn salvage(
     source: impl AsRef<Path>,
     target: impl AsRef<Path>,
@@ -142,7 +142,7 @@ pub fn salvage(
     let like = source.metadata()?;
     let mut image = Image::read(&source, spares, &target, job)?;
     let mut found = Salvaged {
-        pages: image.pages(),
+        pages: image.header.pages.into(),
         lost_pages: image.lost.count,
         damage: std::mem::take(&mut image.damage),
         fell_back: image.fell_back,
@@ -155,7 +155,7 @@ pub fn salvage(
                 target.name().display()
             );
         };
-        image.mend(path, &mut found, job)?;
+        image.mend(path, &mut found)?;
     }
     job.check()?;
     target.publish(&like, job)?;
@@ -294,9 +294,7 @@ impl<'a> Image<'a> {
         let frames = source.bytes().frames;
         let size = u64::from(self.header.page_size);
         for (at, page) in (0..).zip(buf.chunks_mut(self.header.page_size as usize)) {
-            litepack_io::interrupt::check()
-                .map_err(StoreError::from)
-                .with_context(|| cannot_read(source.shown()))?;
+            self.job.check()?;
             let offset = start + at * size;
             // Once more, as it may pass.
             let read = reader::read(store, frames, offset, page);
@@ -328,12 +326,8 @@ impl<'a> Image<'a> {
         Ok(())
     }
 
-    fn pages(&self) -> u64 {
-        self.header.pages.into()
-    }
-
     /// Makes a sound database of it, which has this name for now.
-    fn mend(&mut self, path: &Path, found: &mut Salvaged, job: &Job<'_>) -> Result<()> {
+    fn mend(&mut self, path: &Path, found: &mut Salvaged) -> Result<()> {
         let cannot = || cannot_write(self.name);
         // Of a file in WAL mode SQLite would make a WAL.
         let mut how = [0; 2];
@@ -357,7 +351,7 @@ impl<'a> Image<'a> {
             let header = self.header_now()?;
             indexes.extend(mend(&header, self, &mut |_: &Tree| true)?.indexes);
         }
-        let done = self.use_sqlite(path, &indexes, found, job);
+        let done = self.use_sqlite(path, &indexes, found);
         found.take(mended);
         done?;
         Storage::write_at(self.file, &how, WRITTEN_HOW).with_context(|| cannot_write(self.name))
@@ -409,14 +403,8 @@ impl<'a> Image<'a> {
     }
 
     /// Has SQLite make indexes anew, and look at all.
-    fn use_sqlite(
-        &self,
-        path: &Path,
-        indexes: &[Tree],
-        found: &mut Salvaged,
-        job: &Job<'_>,
-    ) -> Result<()> {
-        let failed = |error| Error::of_sqlite(self.name, error);
+    fn use_sqlite(&self, path: &Path, indexes: &[Tree], found: &mut Salvaged) -> Result<()> {
+        let (job, failed) = (self.job, |error| Error::of_sqlite(self.name, error));
         let db = writable(path).map_err(failed)?;
         let _interrupts = job.interrupts(&db);
         for index in indexes {

@@ -29,14 +29,17 @@ impl Place {
             .unwrap()
             .execute_batch(FILL)
             .unwrap();
-        let options = PackOptions::default();
-        let (plain, packed) = (place.path("plain.db"), place.path("a.db"));
-        litepack::pack(plain, &packed, &options, &Job::default()).unwrap();
+        place.pack();
         if key.is_some() {
             let options = RekeyOptions::default();
-            litepack::rekey(packed, key, &options, &Job::default()).unwrap();
+            litepack::rekey(place.path("a.db"), key, &options, &Job::default()).unwrap();
         }
         place
+    }
+
+    fn pack(&self) {
+        let (plain, packed) = (self.path("plain.db"), self.path("a.db"));
+        litepack::pack(plain, packed, &PackOptions::default(), &Job::default()).unwrap();
     }
 
     fn damage(&self, at: usize, len: usize) {
@@ -156,14 +159,7 @@ fn a_part_of_the_schema_may_be_lost() {
     }
     db.execute_batch("commit").unwrap();
     drop(db);
-    let options = PackOptions::default();
-    litepack::pack(
-        place.path("plain.db"),
-        place.path("a.db"),
-        &options,
-        &Job::default(),
-    )
-    .unwrap();
+    place.pack();
     let len = std::fs::metadata(place.path("a.db")).unwrap().len() as usize;
     let saved = place.path("saved.db");
     let mut lost = 0;
@@ -321,14 +317,7 @@ fn an_index_that_cannot_be_made_anew_is_named() {
     )
     .unwrap();
     drop(db);
-    let options = PackOptions::default();
-    litepack::pack(
-        place.path("plain.db"),
-        place.path("a.db"),
-        &options,
-        &Job::default(),
-    )
-    .unwrap();
+    place.pack();
     let len = std::fs::metadata(place.path("a.db")).unwrap().len() as usize;
     let mut seen = false;
     for at in (16_384..len).step_by(len / 20) {

@@ -27,8 +27,7 @@ const LISTED_MAX: usize = 1000;
 /// What pages of a payload are claimed with of which not all is there: they are free.
 const BROKEN: u32 = u32::MAX;
 /// Index of the schema's own tree.
-const SCHEMA: usize = 0;
-const SCHEMA_TREE: u32 = 0;
+const SCHEMA: u32 = 0;
 
 /// The pages of a database that is mended.
 pub trait Pages {
@@ -97,7 +96,7 @@ pub fn mend<P: Pages>(
     let knows_all = found
         .damage()
         .iter()
-        .all(|damage| damage.tree != Some(SCHEMA_TREE));
+        .all(|damage| damage.tree != Some(SCHEMA));
     drop(found);
     let free = FreeList::read(header, |page, buf| pages.read(page, buf))?;
     let mut mend = Mend {
@@ -113,7 +112,7 @@ pub fn mend<P: Pages>(
     let mut flats = mend.tables(&trees)?;
     for (at, flat) in &mut flats {
         if let (None, Some(table)) = (flat.has_rowid, trees.get(*at)) {
-            flat.has_rowid = Some(*at == SCHEMA || has_rowids(table));
+            flat.has_rowid = Some(*at == SCHEMA as usize || has_rowids(table));
         }
     }
     let is_known = knows_all && !flats.iter().any(|(_, flat)| flat.is_malformed());

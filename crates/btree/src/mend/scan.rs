@@ -143,6 +143,11 @@ impl Flat {
 }
 
 impl RowidRange {
+    const ALL: RowidRange = RowidRange {
+        after: None,
+        to: None,
+    };
+
     fn is_empty(&self) -> bool {
         match (self.after, self.to) {
             (Some(after), to) => to.unwrap_or(i64::MAX) <= after,
@@ -163,11 +168,7 @@ impl<P: Pages> Scan<'_, P> {
     /// What is left of the tree with this root, which is claimed.
     pub(super) fn tree(mut self, root: PageNumber) -> Result<Flat, P::Error> {
         let mut flat = Flat::default();
-        let all = RowidRange {
-            after: None,
-            to: None,
-        };
-        self.node(root, 0, all, &mut flat)?;
+        self.node(root, 0, RowidRange::ALL, &mut flat)?;
         Ok(flat)
     }
 
@@ -179,11 +180,7 @@ impl<P: Pages> Scan<'_, P> {
         }
         flat.has_rowid = Some(true);
         let items = flat.items.len();
-        let all = RowidRange {
-            after: None,
-            to: None,
-        };
-        self.leaf(page, &mut bytes, all, flat)?;
+        self.leaf(page, &mut bytes, RowidRange::ALL, flat)?;
         if let Some(Item::Leaf { rowids, .. }) = flat.items.get(items) {
             flat.found.insert(rowids.0, rowids.1);
         }
