@@ -2,12 +2,12 @@
 //!
 //! What is left out is what nothing leads to any more: rows on lost pages, and rows of which a part was there. Every
 //! tree that is left is sound, so SQLite reads and writes it: a tree that has lost a page above its leaves gets new ones
-//! ([`build`]). The pages below a lost one are still there. Of tables with rowids they are found again by their rowids, if
+//! (`build`). The pages below a lost one are still there. Of tables with rowids they are found again by their rowids, if
 //! only one table can have had them. Indexes that have lost anything, or whose table has, are emptied: the caller has
 //! SQLite fill them again.
 //!
 //! All pages that belong to no tree are free afterwards, and a database with auto_vacuum has none: nothing of the list of
-//! free pages and of the pointer map is needed ([`free`]).
+//! free pages and of the pointer map is needed (`free`).
 
 mod build;
 mod free;
