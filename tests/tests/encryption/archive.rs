@@ -62,6 +62,9 @@ fn an_encrypted_archive_opens_with_its_key_alone() {
             let bare = uri(name, &parameters);
             let keyed = uri(name, &format!("{parameters}&{IN_URI}"));
             for connection in [with_key(&bare), vfs::open_uri(&keyed).unwrap()] {
+                // Before anything is read.
+                let size = connection.query_row("pragma page_size", [], |row| row.get::<_, u32>(0));
+                assert_eq!(size.unwrap(), page_size);
                 assert_eq!(count(&connection).unwrap(), 500, "{page_size}");
                 assert!(connection.is_readonly("main").unwrap());
                 let text = |sql: &str| {
@@ -72,8 +75,6 @@ fn an_encrypted_archive_opens_with_its_key_alone() {
                 assert_eq!(text("pragma integrity_check"), "ok");
                 assert_eq!(text("pragma litepack_check"), "ok");
                 assert_eq!(text("pragma cipher"), "aes256gcm");
-                let size = connection.query_row("pragma page_size", [], |row| row.get::<_, u32>(0));
-                assert_eq!(size.unwrap(), page_size);
                 failure(connection.execute_batch("delete from t"));
                 failure(give(&connection, "key", KEY));
                 let copy = place.path("copy.db");

@@ -67,6 +67,34 @@ fn a_database_with_a_key_is_encrypted_from_its_first_byte() {
     );
 }
 
+/// SQLite takes the page size from bytes that it reads before a key can be given.
+#[test]
+fn the_page_size_is_known_when_the_key_is() {
+    if !vfs::is_litepack() {
+        return vfs::skip_packed();
+    }
+    let asked = |connection: &Connection| {
+        let size = connection.query_row("pragma page_size", [], |row| row.get::<_, u32>(0));
+        size.unwrap()
+    };
+    let place = Place::new();
+    for size in [512, 8192, 65536] {
+        let path = place.path(&format!("{size}.db"));
+        let connection = open(&path, KEY).unwrap();
+        let set = format!("pragma page_size={size}");
+        connection.execute_batch(&set).unwrap();
+        assert_eq!(asked(&connection), size, "of an empty one");
+        fill(&connection);
+        assert_eq!(asked(&connection), size);
+        drop(connection);
+        let connection = open(&path, KEY).unwrap();
+        assert_eq!(asked(&connection), size, "before anything is read");
+        let change = "pragma page_size=1024; vacuum";
+        connection.execute_batch(change).unwrap();
+        assert_eq!(asked(&connection), 1024, "after it was changed");
+    }
+}
+
 /// If this does not sing, the tests say nothing.
 #[test]
 fn a_database_without_a_key_sings() {

@@ -4,6 +4,7 @@
 use std::ffi::{CStr, c_char, c_int, c_void};
 
 use litepack_btree::PageNumber;
+use litepack_columns::sql::Sql;
 use litepack_io::interrupt::listen;
 
 use crate::c::api::Api;
@@ -247,6 +248,35 @@ pub(crate) unsafe fn is_maintenance(arg: *mut c_void) -> bool {
     unsafe { name_of_pragma(arg) }
         .to_bytes()
         .eq_ignore_ascii_case(MAINTAIN)
+}
+
+/// Whether it brings the question for the size of pages.
+///
+/// # Safety
+/// `arg` is the argument of that file control.
+pub(crate) unsafe fn asks_page_size(arg: *mut c_void) -> bool {
+    // SAFETY: what the caller promises: the third of the strings is the value, or null.
+    unsafe {
+        let value = *arg.cast::<*const c_char>().add(2);
+        value.is_null()
+            && name_of_pragma(arg)
+                .to_bytes()
+                .eq_ignore_ascii_case(b"page_size")
+    }
+}
+
+/// Has SQLite read the database, which tells it the size of pages. If it cannot, it answers what it knows.
+///
+/// # Safety
+/// `db` is the connection, which runs a pragma, and no method of the file is running.
+pub(crate) unsafe fn have_read(api: Api, db: *mut sqlite3) {
+    let body = || {
+        // SAFETY: the connection is open: it runs a pragma. Preparing this loads the schema.
+        let connection = unsafe { Connection::new(api, db) };
+        drop(connection.prepare("select 1 from sqlite_master"));
+        OK
+    };
+    guard(api, || (), body);
 }
 
 /// # Safety

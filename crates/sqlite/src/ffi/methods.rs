@@ -10,7 +10,8 @@ use std::ffi::{c_int, c_void};
 use litepack_io::interrupt::deaf;
 
 use super::controls::{
-    State, control, heard, is_long_pragma, is_maintenance, may_take_long, refuse_if_query_only,
+    State, asks_page_size, control, have_read, heard, is_long_pragma, is_maintenance,
+    may_take_long, refuse_if_query_only,
 };
 use crate::c::api::{Api, len};
 use crate::c::around::Around;
@@ -22,7 +23,7 @@ use crate::c::codes::{
 };
 use crate::c::guard::guard;
 use crate::failure::{Failure, report};
-use crate::files::{FIRST_READ, File, Methods};
+use crate::files::{Database, FIRST_READ, File, Methods};
 use crate::host::file::HostFile;
 use crate::relief::relieve;
 
@@ -453,6 +454,22 @@ unsafe extern "C" fn file_control<F: File>(
                 Some(db) => heard(api, db, answer),
                 None => answer(),
             };
+        }
+        if op == fcntl::PRAGMA && asks_page_size(arg) {
+            let mut asked = None;
+            with::<F>(file, |state| {
+                let is_unknown = |database: &mut dyn Database| database.has_unknown_pages();
+                if state.file.database().is_some_and(is_unknown) {
+                    let connection = state.connection.as_ref().copied();
+                    asked = connection
+                        .filter(|db| !db.is_null())
+                        .map(|db| (state.api, db));
+                }
+                Ok(())
+            });
+            if let Some((api, db)) = asked {
+                have_read(api, db);
+            }
         }
         let answer = |state: &mut State<F>| control(state, op, arg);
         if may_take_long(op) {

@@ -359,6 +359,10 @@ impl Database for KeyedFile {
             .filter(|key| !self.company.has_strangers() && is_current(key))
     }
 
+    fn has_unknown_pages(&self) -> bool {
+        matches!(&self.state, State::Open(file) if file.is_encrypted())
+    }
+
     fn give_key(&mut self, key: Arc<Key>) -> Result<(), Failure> {
         if self.company.is_shared() {
             return Err(Failure::told(ERROR, SHARED));

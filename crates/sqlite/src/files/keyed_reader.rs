@@ -225,6 +225,10 @@ impl<F: Lockable> Database for KeyedReader<F> {
         self.key.clone().filter(|_| !self.company.has_strangers())
     }
 
+    fn has_unknown_pages(&self) -> bool {
+        !self.file.is_locked()
+    }
+
     fn give_key(&mut self, key: Arc<Key>) -> Result<(), Failure> {
         if self.company.is_shared() {
             return Err(Failure::told(ERROR, SHARED));

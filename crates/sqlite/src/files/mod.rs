@@ -202,6 +202,12 @@ pub(crate) trait Database {
         None
     }
 
+    /// Whether it is open, and SQLite may not know the size of its pages, which it reads while it opens a file: the key
+    /// came later.
+    fn has_unknown_pages(&self) -> bool {
+        false
+    }
+
     /// `PRAGMA key`: opens the database, or has one that is still empty encrypted.
     fn give_key(&mut self, _key: Arc<Key>) -> Result<(), Failure> {
         Err(Failure::told(ERROR, NOT_ENCRYPTED))

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::c::codes::{Code, OK};
+use crate::c::codes::{BUSY, CANTOPEN, Code, FULL, IOERR, NOMEM, OK, READONLY};
 
 /// A result code of the host VFS on its way through an `io::Error`.
 #[derive(Debug)]
@@ -10,7 +10,16 @@ pub(crate) struct HostCode(pub(crate) Code);
 
 impl std::fmt::Display for HostCode {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "the host VFS returned code {}", self.0)
+        // SQLite's words for it, which people know and programs look for.
+        f.write_str(match self.0 & 0xff {
+            BUSY => "database is locked",
+            CANTOPEN => "unable to open database file",
+            FULL => "database or disk is full",
+            IOERR => "disk I/O error",
+            NOMEM => "out of memory",
+            READONLY => "attempt to write a readonly database",
+            code => return write!(f, "the host VFS returned code {code}"),
+        })
     }
 }
 
@@ -29,4 +38,16 @@ pub(crate) fn from_host(code: Code) -> io::Result<()> {
 pub(crate) fn host_code(error: &io::Error) -> Option<Code> {
     let HostCode(code) = error.get_ref()?.downcast_ref()?;
     Some(*code)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_those_of_sqlite() {
+        let words = |code| HostCode(code).to_string();
+        assert_eq!(words(1802), "disk I/O error");
+        assert_eq!(words(23), "the host VFS returned code 23");
+    }
 }
