@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help build dist dist-bench install uninstall lint test test-long test-threads e2e test-sqlite test-sqlite-encrypted demo bench \
+.PHONY: help build dist dist-bench install uninstall lint test test-long test-threads e2e test-sqlite test-sqlite-encrypted demo bench damage \
 	bench-quick bench-integers bench-integers-quick fuzz check-all deny packages packages-arm64 test-packages \
 	test-arm64 test-bigendian test-32bit test-core test-adopt demo-scale check-web web test-web demo-web
 
@@ -144,7 +144,7 @@ test-sqlite: ## SQLite's own test suite, plain and packed (FILES="wal.test pager
 		LITEPACK_EXTENSION=$(RELEASE)/liblitepack.so LITEPACK_COMMAND=$(RELEASE)/litepack python3 tests/e2e/shims.py
 	tests/sqlite-suite/run.py --extension $(RELEASE)/liblitepack.so $(FILES)
 
-test-sqlite-encrypted: ## the same on encrypted databases; its differences do not all have a reason yet
+test-sqlite-encrypted: ## the same on encrypted databases
 	@scripts/need cargo cc make python3 tcl apt-source
 	cargo build --release -p litepack-extension
 	tests/sqlite-suite/build $(TARGET)/sqlite-suite
@@ -173,6 +173,10 @@ bench: dist-bench ## all measurements against plain SQLite, with link-time optim
 bench-encryption: build ## encrypted databases beside SQLite3 Multiple Ciphers and SQLCipher, from PyPI; writes nothing
 	@scripts/need python3
 	python3 crates/bench/encryption.py $(RELEASE)/liblitepack.so $(RELEASE)/litepack $(TARGET)/bench-encryption
+
+damage: ## the same damage to databases of Litepack and of others, and what a reader is told; renews docs/damage.md
+	@scripts/need cargo cc sqlite3 python3
+	cargo run --release -p litepack-bench --bin damage -- --write-docs
 
 bench-quick: dist-bench ## the same on small data; writes nothing
 	$(BENCH) --quick

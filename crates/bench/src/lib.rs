@@ -7,6 +7,7 @@
 pub mod child;
 pub mod cold;
 mod command;
+pub mod damage;
 pub mod dataset;
 pub mod demo;
 #[cfg(target_os = "linux")]
