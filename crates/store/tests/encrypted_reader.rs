@@ -1,4 +1,4 @@
-//! An encrypted file is read by another program (`encrypted_reader.py`), which was written from docs/format.md alone.
+//! An encrypted file is read by another program (`tests/reader`), which was written from docs/format.md alone.
 
 mod support;
 
@@ -39,11 +39,11 @@ fn another_reader_finds_the_same() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("encrypted");
     std::fs::write(&path, disk.snapshot()).unwrap();
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/encrypted_reader.py");
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/reader");
     let read = |key: &[u8]| {
         let hex: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
         let mut python = Command::new("python3");
-        python.arg(script).arg(&path).arg(hex).output()
+        python.arg(script).arg(&path).args(["--key", &hex]).output()
     };
     let Ok(found) = read(&key) else {
         skip(Expected::InCi, "there is no python3");
