@@ -121,10 +121,9 @@ check-web: ## the reader for browsers compiles (Debian only)
 
 web: ## the reader for browsers: the npm package litepack-web, in target/web/out (Debian only)
 	@scripts/need any-rust wasm-c node npm
-	scripts/wasm rustc --profile web -p litepack-web --lib --crate-type cdylib
-	scripts/web-package $(WEB) $(TARGET)/wasm/wasm32-unknown-unknown/web/litepack_web.wasm
+	scripts/web-package $(WEB)
 
-test-web: web ## its tests in headless Chromium
+test-web: web ## its tests in headless Chromium and in Node
 	@scripts/need cargo cc python3 chromium
 	cargo build --release -p litepack-cli
 	tests/web/run $(WEB) $(RELEASE)/litepack

@@ -1,109 +1,18 @@
-// The tests: a page of Chromium's, a worker in it, and a server that is late and wrong where a test says so.
+// The tests in Chromium: answers, requests, errors, memory and size.
 //
 // usage: browser.mjs WORK LITEPACK
 
-import { execFileSync } from "node:child_process";
-import { copyFileSync, existsSync, mkdirSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from "node:fs";
-import { createRequire } from "node:module";
-import { dirname, join } from "node:path";
-import { fileURLToPath, pathToFileURL } from "node:url";
+import { readFileSync, statSync } from "node:fs";
+import { join } from "node:path";
 import { brotliCompressSync } from "node:zlib";
-import { serve } from "../../packages/web/demo/server.mjs";
+import { FILES, KEY, SQL } from "./data.mjs";
+import { expect, same, start } from "./harness.mjs";
 
-const here = dirname(fileURLToPath(import.meta.url));
 const [work, command] = process.argv.slice(2);
-const require = createRequire(join(work, "package.json"));
-const puppeteer = (await import(pathToFileURL(require.resolve("puppeteer-core")))).default;
-const sourcePackage = join(work, "package");
-
-// Data: 200,000 titles plain, packed, as an archive, encrypted, and in WAL mode.
-const data = join(work, "data");
-const ROWS = 200_000;
-const KEY = "correct horse";
-if (!existsSync(join(data, "done"))) {
-  rmSync(data, { recursive: true, force: true });
-  mkdirSync(data, { recursive: true });
-  const run = (program, ...args) => execFileSync(program, args, { cwd: data, stdio: ["ignore", "ignore", "inherit"] });
-  run("python3", join(here, "../../packages/web/demo/titles.py"), "titles.db", String(ROWS));
-  run("python3", join(here, "../../packages/web/demo/titles.py"), "wal.db", "1000", "--wal");
-  run(command, "pack", "titles.db", "titles.packed");
-  run(command, "pack", "wal.db", "wal.packed");
-  run(command, "archive", "create", "titles.db", "titles.zst");
-  writeFileSync(join(data, "key"), KEY);
-  run(command, "pack", "--encrypt", "--key-file", "key", "titles.db", "titles.locked");
-  run(command, "archive", "create", "--encrypt", "--key-file", "key", "titles.db", "titles.locked.zst");
-  copyFileSync(join(data, "titles.packed"), join(data, "short.packed"));
-  truncateSync(join(data, "short.packed"), statSync(join(data, "short.packed")).size - 100_000);
-  writeFileSync(join(data, "text.db"), "this is no database\n".repeat(1000));
-  writeFileSync(join(data, "empty.db"), "");
-  writeFileSync(join(data, "done"), "");
-}
-
-const folders = { web: here, data, package: sourcePackage, modules: join(work, "node_modules") };
-const page = await serve({ ...folders, "worker.mjs": join(here, "worker.mjs"), "page.html": join(here, "page.html") });
-const elsewhere = await serve(folders, { other: true });
-const silent = await serve(folders);
-const browser = await puppeteer.launch({
-  executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
-  args: ["--no-sandbox", "--disable-dev-shm-usage"],
-});
-
-let failed = 0;
-const only = process.env.ONLY;
-async function test(name, body) {
-  if (only && !name.includes(only)) return;
-  const tab = await browser.newPage();
-  const said = [];
-  tab.on("console", (message) => said.push(message.text()));
-  tab.on("pageerror", (error) => said.push(error.message));
-  try {
-    await tab.goto(`${page.url}/page.html`);
-    const ask = (request) => tab.evaluate((request) => window.ask(request), { sql: [], ...request });
-    await body(ask);
-    console.log(`ok ${name}`);
-  } catch (error) {
-    failed += 1;
-    console.log(`FAILED ${name}: ${error.message}`);
-    for (const line of said) console.log(`    ${line}`);
-  } finally {
-    await tab.close();
-    for (const server of [page, elsewhere, silent]) {
-      server.delay = 0;
-      server.requests.length = 0;
-      server.flips.clear();
-      server.sent.clear();
-    }
-  }
-}
-
-function expect(condition, what) {
-  if (!condition) throw new Error(typeof what === "string" ? what : JSON.stringify(what));
-}
-
-function same(found, expected) {
-  expect(JSON.stringify(found) === JSON.stringify(expected), `${JSON.stringify(found)} is not ${JSON.stringify(expected)}`);
-}
-
+const { data, page, elsewhere, silent, test, fails, end, native } = await start(work, command);
 const NEAR = `${page.url}/data`;
-const SQL = [
-  "select name, year from title where id = 123456",
-  "select count(*), sum(year), sum(length(about)) from title",
-  "select count(*) from title where year = 1999",
-  "select name from title order by name desc limit 3",
-];
-const native = JSON.parse(
-  execFileSync("python3", [
-    "-c",
-    "import json, sqlite3, sys; db = sqlite3.connect(sys.argv[1]); print(json.dumps([db.execute(sql).fetchall() for sql in sys.argv[2:]]))",
-    join(data, "titles.db"),
-    ...SQL,
-  ]).toString(),
-);
 
-for (const [kind, file, key] of [
-  ["plain", "titles.db"], ["packed", "titles.packed"], ["archive", "titles.zst"],
-  ["packed", "titles.locked", KEY], ["archive", "titles.locked.zst", KEY],
-]) {
+for (const [kind, file, key] of FILES) {
   await test(`${file}: the answers are those of the plain file, in 64 MB of memory`, async (ask) => {
     const found = await ask({ url: `${NEAR}/${file}`, key, sql: SQL });
     expect(!found.error, found);
@@ -143,13 +52,6 @@ await test("10,000 rows of a scan come in 2 s", async (ask) => {
   console.log(`   ${found.traffic?.requests} requests, ${Math.round(found.milliseconds)} ms`);
   expect(found.answers?.[0].rows[0][0] === 10_000 && found.milliseconds < 2000, found);
 });
-
-/** Opening and a query of `path` on `server` fail, with this in the error. */
-const fails = (name, server, path, words, more = {}) =>
-  test(`${name} is an error that says so`, async (ask) => {
-    const found = await ask({ url: `${server.url}/${path}`, sql: SQL, ...more });
-    for (const word of [words].flat()) expect(found.error?.includes(word), found);
-  });
 
 await fails("a file that is not there", page, "data/none.db", ["404", "no such file", "none.db"]);
 await fails("a server that refuses", page, "forbidden/data/titles.db", "403");
@@ -208,12 +110,9 @@ await test("a byte that is another one is an error or no difference, wherever it
 });
 
 await test("the module has at most 500 kB under brotli", async () => {
-  const size = brotliCompressSync(readFileSync(join(sourcePackage, "litepack.wasm"))).length;
+  const size = brotliCompressSync(readFileSync(join(work, "package/litepack.wasm"))).length;
   console.log(`   ${size} bytes`);
   expect(size <= 500_000, `${size} bytes`);
 });
 
-await browser.close();
-for (const server of [page, elsewhere, silent]) server.close();
-console.log(failed ? `${failed} failed` : "all passed");
-process.exit(failed ? 1 : 0);
+await end();

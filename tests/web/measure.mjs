@@ -1,71 +1,81 @@
-// What queries take in Chromium, with answers that come 50 ms late, as a table. An empty reader for each.
+// What queries take in Chromium, with answers that come 50 ms late, as a table; beside sql.js-httpvfs, if it is installed.
+// A new worker for each, whose SQLite is loaded when the time begins: with the first request for the database.
 //
-// usage: measure.mjs WORK FOLDER...    folders with titles.db, titles.packed and titles.zst
+// usage: measure.mjs WORK FOLDER...    folders with titles.db, titles.packed and titles.zst; titles1k.db is titles.db
+//                                      with the pages of 1024 bytes that sql.js-httpvfs recommends
 
-import { statSync } from "node:fs";
-import { createRequire } from "node:module";
+import { existsSync, statSync } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
-import { fileURLToPath, pathToFileURL } from "node:url";
+import { fileURLToPath } from "node:url";
 import { serve } from "../../packages/web/demo/server.mjs";
+import { chromium, served } from "./harness.mjs";
 
 const here = dirname(fileURLToPath(import.meta.url));
 const [work, ...folders] = process.argv.slice(2).map((path) => resolve(path));
-const require = createRequire(join(work, "package.json"));
-const puppeteer = (await import(pathToFileURL(require.resolve("puppeteer-core")))).default;
-const served = {
-  package: join(work, "package"), modules: join(work, "node_modules"),
-  "worker.mjs": join(here, "worker.mjs"), "page.html": join(here, "page.html"),
-};
-for (const folder of folders) served[basename(folder)] = folder;
-const server = await serve(served, { delay: 50 });
-const browser = await puppeteer.launch({
-  executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
-  args: ["--no-sandbox", "--disable-dev-shm-usage"],
-});
+const pages = { ...served(work), "page-httpvfs.html": join(here, "page-httpvfs.html") };
+const server = await serve({ ...pages, ...Object.fromEntries(folders.map((path) => [basename(path), path])) }, { delay: 50 });
+const browser = await chromium(work);
 
-const size = (bytes) => (bytes < 1e6 ? `${Math.round(bytes / 1e3)} kB` : `${(bytes / 1e6).toFixed(bytes < 1e8 ? 1 : 0)} MB`);
+const size = (bytes) => {
+  const [unit, by] = [["kB", 1e3], ["MB", 1e6], ["GB", 1e9]].findLast(([, by]) => bytes >= by) ?? ["kB", 1e3];
+  return `${(bytes / by).toFixed(bytes / by < 10 && by > 1e3 ? (by === 1e9 ? 2 : 1) : 0)} ${unit}`;
+};
 const median = (numbers) => numbers.sort((a, b) => a - b)[numbers.length >> 1];
-const KEYS = [0.11, 0.23, 0.37, 0.42, 0.58, 0.63, 0.71, 0.86, 0.97];
-const queries = (rows) => [
-  ["a row by its key", KEYS.map((part) => `select * from title where id = ${Math.floor(rows * part)}`)],
-  ["titles by name", KEYS.map((part) => `select name, year from title where name >= 'The ${"BEGHLRSW"[Math.floor(part * 8)]}' limit 5`)],
-  ["the first 10,000 rows", ["select count(*), max(about) from (select about from title limit 10000)"]],
+const PARTS = [0.11, 0.37, 0.58, 0.71, 0.97];
+const scan = "select count(*), max(about) from (select about from title limit 10000)";
+const QUERIES = [
+  ["a row by its key", (part, rows) => `select * from title where id = ${Math.floor(rows * part)}`],
+  ["five titles by name", (part) => `select name, year from title where name >= 'The ${"BEGHLRSW"[Math.floor(part * 8)]}' limit 5`],
+  ["the first 10,000 rows", () => scan],
+];
+const KINDS = [
+  ["packed", "titles.packed"], ["archive", "titles.zst"], ["plain", "titles.db"],
+  ["plain, by sql.js-httpvfs", "titles.db", 4096], ["plain in pages of 1 kB, by sql.js-httpvfs", "titles1k.db", 1024],
 ];
 
-console.log("| | requests | bytes | time | memory |\n|---|--:|--:|--:|--:|");
+/** Requests, bytes, milliseconds and the reader's memory of one query by a new worker. */
+async function take(path, sql, page) {
+  const tab = await browser.newPage();
+  try {
+    await tab.goto(`${server.url}/${page ? "page-httpvfs" : "page"}.html`);
+    const ask = (path, sql) => tab.evaluate((request) => window.ask(request), { url: `${server.url}/${path}`, sql, page });
+    if (!page) await ask("none", []);
+    server.requests.length = 0;
+    const found = await ask(path, [sql]);
+    const end = found.end ?? Date.now();
+    if (found.error) throw new Error(found.error);
+    const asked = server.requests.filter((request) => request.path === `/${path}`);
+    const bytes = asked.reduce((sum, { sent }) => sum + sent, 0);
+    return { rows: found.answers[0].rows, requests: asked.length, bytes, time: found.milliseconds ?? end - asked[0].at, memory: found.memory ?? 0 };
+  } finally {
+    await tab.close();
+  }
+}
+
+const table = new Map();
+const add = (row, cell) => table.set(row, [...(table.get(row) ?? []), cell]);
+let memory = 0;
 for (const folder of folders) {
-  const whole = statSync(join(folder, "titles.db")).size;
-  for (const file of ["titles.db", "titles.packed", "titles.zst"]) {
-    const url = `${server.url}/${basename(folder)}/${file}`;
-    const own = statSync(join(folder, file)).size;
-    let rows = 0;
-    for (const [name, sqls] of [["", ["select max(id) from title"]], ...queries(1)]) {
+  const name = basename(folder);
+  const [[rows]] = (await take(`${name}/titles.packed`, "select max(id) from title")).rows;
+  for (const [kind, file, page] of KINDS) {
+    if (!existsSync(join(folder, file)) || (page && !existsSync(join(work, "node_modules/sql.js-httpvfs")))) continue;
+    add(`| size | ${kind} |`, size(statSync(join(folder, file)).size));
+    for (const [query, sql] of QUERIES) {
       const found = [];
-      const texts = name === "" ? sqls : queries(rows).find((query) => query[0] === name)[1];
-      for (const sql of texts) {
-        const tab = await browser.newPage();
-        await tab.goto(`${server.url}/page.html`);
-        const ask = (sql) => tab.evaluate((request) => window.ask(request), { url, sql });
-        // The first answer of a worker has to wait until all is loaded.
-        await tab.evaluate((request) => window.ask(request), { url: `${server.url}/none`, sql: [] });
-        const one = await ask([sql]);
-        if (one.error) throw new Error(one.error);
-        found.push(one);
-        await tab.close();
-      }
-      if (name === "") {
-        rows = found[0].answers[0].rows[0][0];
-        continue;
-      }
-      const of = (what) => median(found.map(what));
-      console.log(
-        `| ${name} of ${size(whole)}, ${file.replace("titles.db", "plain").replace("titles.zst", "archive").replace("titles.packed", "packed")} (${size(own)}) ` +
-          `| ${of((one) => one.traffic.requests)} | ${size(of((one) => one.traffic.bytes))} ` +
-          `| ${Math.round(of((one) => one.milliseconds))} ms | ${Math.max(...found.map((one) => one.memory)) >> 20} MB |`,
-      );
+      for (const part of PARTS) found.push(await take(`${name}/${file}`, sql(part, rows), page));
+      const of = (what) => median(found.map((one) => one[what]));
+      memory = Math.max(memory, ...found.map((one) => one.memory));
+      add(`| ${query} | ${kind} |`, `${of("requests")} · ${size(of("bytes"))} · ${Math.round(of("time"))} ms`);
     }
   }
 }
+const sizes = table.get("| size | packed |").map((_, n) => size(statSync(join(folders[n], "titles.db")).size));
+console.log(`| requests, bytes, time | | ${sizes.join(" | ")} |\n|---|---|${"--:|".repeat(sizes.length)}`);
+for (const query of ["size", ...QUERIES.map(([name]) => name)]) {
+  for (const [row, cells] of table) if (row.startsWith(`| ${query} |`)) console.log(`${row} ${cells.join(" | ")} |`);
+}
+console.log(`\nthe reader's memory: ${memory >> 20} MB at most`);
 await browser.close();
 server.close();
 process.exit(0);

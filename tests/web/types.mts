@@ -8,3 +8,9 @@ const rows = db.exec({ sql: "select 1", rowMode: "array", returnValue: "resultRo
 console.log(traffic.requests, rows, reader.memory);
 // @ts-expect-error: a database is opened by its URL
 reader.open(7);
+
+import { litepack as forWaSqlite } from "litepack-web/wa-sqlite";
+import * as SQLite from "wa-sqlite";
+
+const wa = await forWaSqlite(SQLite.Factory(null), { timeout: 1000 });
+console.log(wa.traffic(await wa.open("https://data.example/app.packed")).bytes);

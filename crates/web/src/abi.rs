@@ -11,6 +11,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use litepack_cipher::Key;
+use zeroize::Zeroizing;
 
 use crate::database::{Code, Database, Failure};
 use crate::host::HostFetch;
@@ -95,7 +96,8 @@ pub extern "C" fn litepack_code() -> i32 {
 #[unsafe(no_mangle)]
 pub extern "C" fn litepack_open(url_len: usize, is_elsewhere: u32) -> f64 {
     let mut state = state();
-    let buffer = std::mem::take(&mut state.buffer);
+    // Wiped when it goes: nothing else does that to what the module has in memory.
+    let buffer = Zeroizing::new(std::mem::take(&mut state.buffer));
     match open(&buffer, url_len, is_elsewhere != 0) {
         Ok(database) => {
             let place = state.databases.iter().position(Option::is_none);

@@ -275,6 +275,20 @@ mod tests {
     }
 
     #[test]
+    fn another_version_in_the_middle_is_an_error() {
+        let headers = |range: &Range<u64>, len| {
+            let first = all(range, len);
+            match range.start {
+                0 => first,
+                _ => first.replace("\"a\"", "\"b\""),
+            }
+        };
+        let mut database = open(Page { headers, ..page() }, false).unwrap();
+        let error = database.read(&mut [0; 100], 200_000).unwrap_err();
+        assert!(error.why.contains("has changed since"), "{}", error.why);
+    }
+
+    #[test]
     fn a_page_is_believed_no_more_than_a_server() {
         let error = open(Page { more: 1, ..page() }, false).unwrap_err();
         assert!(error.contains("goes on after"), "{error}");

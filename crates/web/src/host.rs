@@ -79,7 +79,7 @@ impl<H: Host> HostFetch<H> {
             };
             let causes = "the server is out of reach, or compresses the parts that it sends";
             Failure::Passing {
-                why: format!("the browser shows no answer ({why}): {causes}{hint}"),
+                why: format!("no answer came through ({why}): {causes}{hint}"),
                 after: None,
             }
         })?;

@@ -20,7 +20,7 @@ const server = await serve(
     control: {
       state: () => ({
         requests: server.requests.length,
-        bytes: server.requests.reduce((sum, { start, end }) => sum + Math.min(end, packed) - start, 0),
+        bytes: server.requests.reduce((sum, { sent }) => sum + sent, 0),
         plain: statSync(join(work, "demo/titles.db")).size,
         packed,
         delay: server.delay,

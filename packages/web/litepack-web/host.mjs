@@ -8,40 +8,41 @@ export const OPENING = 128 << 10;
 
 const text = (bytes) => new TextDecoder().decode(bytes);
 
-/** Asks by a request that blocks the worker. */
-function bySynchronousRequest(url, start, end) {
+/** Asks by a request that blocks the worker, `timeout` milliseconds at most. */
+export function bySynchronousRequest(url, start, end, timeout) {
   const request = new XMLHttpRequest();
   request.open("GET", url, false);
   request.responseType = "arraybuffer";
+  request.timeout = timeout;
   request.setRequestHeader("Range", `bytes=${start}-${end - 1}`);
   request.send();
   return { status: request.status, headers: request.getAllResponseHeaders(), body: request.response };
 }
 
 /** Asks by fetch(), and reads the answer only if it is a part of the file. */
-export async function byFetch(url, start, end) {
+export async function byFetch(url, start, end, timeout) {
   const stop = new AbortController();
-  const response = await fetch(url, { headers: { Range: `bytes=${start}-${end - 1}` }, signal: stop.signal });
-  const headers = [...response.headers].map(([name, value]) => `${name}: ${value}`).join("\n");
-  if (response.status !== 206) {
-    stop.abort();
-    return { status: response.status, headers, body: new ArrayBuffer(0) };
-  }
-  const reader = response.body.getReader();
-  const parts = [];
-  let length = 0;
-  for (;;) {
-    const { done, value } = await reader.read();
-    if (done) break;
-    parts.push(value);
-    length += value.length;
-    // A server that sends more than it was asked for is found out by the byte too many.
-    if (length > end - start) {
-      stop.abort();
-      break;
+  const late = setTimeout(() => stop.abort(new Error(`no whole answer came within ${timeout} ms`)), timeout);
+  try {
+    const response = await fetch(url, { headers: { Range: `bytes=${start}-${end - 1}` }, signal: stop.signal });
+    const headers = [...response.headers].map(([name, value]) => `${name}: ${value}`).join("\n");
+    const parts = [];
+    if (response.status === 206) {
+      const reader = response.body.getReader();
+      // A server that sends more than it was asked for is found out by the bytes too many.
+      for (let length = 0; length <= end - start; ) {
+        const { done, value } = await reader.read();
+        if (done) break;
+        parts.push(value);
+        length += value.length;
+      }
     }
+    return { status: response.status, headers, body: await new Blob(parts).arrayBuffer(), url: response.url };
+  } finally {
+    clearTimeout(late);
+    // What has not come by now is not wanted.
+    stop.abort();
   }
-  return { status: 206, headers, body: await new Blob(parts).arrayBuffer() };
 }
 
 /** Lets time go by. Atomics.wait() takes shared memory only, which pages may make by this way alone. */
@@ -62,12 +63,14 @@ export class Module {
   /** First answers, by URL. */
   #first = new Map();
   #ask;
+  #timeout;
   /** Why it can no longer be used. */
   #stopped = null;
 
-  static async load(source, ask = bySynchronousRequest) {
+  static async load(source, ask, timeout) {
     const module = new Module();
     module.#ask = ask;
+    module.#timeout = timeout;
     const imports = { litepack: module.#imports() };
     let loaded;
     if (source instanceof WebAssembly.Module) {
@@ -97,7 +100,7 @@ export class Module {
           const first = start === 0 ? this.#first.get(url) : undefined;
           this.#first.delete(url);
           if (first?.error) throw first.error;
-          const answer = first ?? this.#ask(url, start, end);
+          const answer = first ?? this.#ask(url, start, end, this.#timeout);
           status = answer.status;
           const body = new Uint8Array(answer.body ?? new ArrayBuffer(0));
           // A byte too many tells that there are.
@@ -141,16 +144,23 @@ export class Module {
 
   /** Opens a database, and gives its number. */
   async open(url, key) {
-    // An answer that does not come is asked for once more, as every other one is.
-    this.#first.set(url, await byFetch(url, 0, OPENING).catch((error) => ({ error })));
+    let shown = url;
+    if (this.#ask === bySynchronousRequest) {
+      // An answer that does not come is asked for once more, as every other one is.
+      const first = await byFetch(url, 0, OPENING, this.#timeout).catch((error) => ({ error }));
+      this.#first.set(url, first);
+      shown = first.url || url;
+    }
     const [address, secret] = [url, key ?? ""].map((part) => new TextEncoder().encode(part));
     const at = this.#call("litepack_buffer", address.length + secret.length);
     if (at === 0) throw new Error("the URL is too long");
     const buffer = this.#memory(at, address.length + secret.length);
     buffer.set(address);
     buffer.set(secret, address.length);
+    secret.fill(0);
     const here = globalThis.location?.origin;
-    const isElsewhere = here !== undefined && new URL(url).origin !== here;
+    // A server may have led to another one.
+    const isElsewhere = here !== undefined && new URL(shown).origin !== here;
     try {
       return this.#checked(this.#call("litepack_open", address.length, Number(isElsewhere)));
     } finally {

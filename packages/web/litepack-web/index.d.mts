@@ -35,8 +35,13 @@ export interface Answer {
 export interface Options {
   /** The module: its URL, its bytes, or what was compiled of it. Beside `index.mjs`, unless something else is said. */
   wasm?: URL | string | ArrayBuffer | ArrayBufferView | WebAssembly.Module;
-  /** Asks for the bytes `start` to `end` (exclusive) and waits, where there is no XMLHttpRequest. */
-  request?: (url: string, start: number, end: number) => Answer;
+  /**
+   * Asks for the bytes `start` to `end` (exclusive) and waits, where there is no XMLHttpRequest. An answer of another
+   * status than 206 needs no body.
+   */
+  request?: (url: string, start: number, end: number, timeout: number) => Answer;
+  /** Milliseconds that an answer may take, 60,000 unless something else is said. It is tried three times. */
+  timeout?: number;
 }
 
 export interface Litepack {

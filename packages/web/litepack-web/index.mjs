@@ -1,34 +1,23 @@
 // Databases on a web server for a SQLite in WebAssembly, in a worker: packed files, archives and plain databases, read
 // by range.
 
-import { Module } from "./host.mjs";
+import { Reader, explained } from "./reader.mjs";
 import { VFS, register } from "./vfs.mjs";
 
 /**
  * Makes the reader for a SQLite that was initialised by `@sqlite.org/sqlite-wasm`, once in a worker.
  */
-export async function litepack(sqlite3, { wasm = new URL("litepack.wasm", import.meta.url), request } = {}) {
-  if (!request && typeof XMLHttpRequest === "undefined") {
-    throw new Error("litepack-web reads in a worker of a browser; elsewhere, give it `request`");
-  }
-  if (!request && typeof document !== "undefined") {
-    throw new Error("litepack-web reads in a worker: a page may not wait for requests");
-  }
-  const module = await Module.load(wasm, request);
-  const opened = new Map();
-  register(sqlite3, module, opened);
-  let count = 0;
+export async function litepack(sqlite3, options) {
+  const reader = await Reader.start(options);
+  register(sqlite3, reader);
 
-  /** What the reader knows of an error, in the place of SQLite's few words. */
-  function explained(entry, action) {
+  /** Does something with a database, and says what the reader knows if that fails. */
+  function tried(entry, action) {
     entry.error = null;
     try {
       return action();
     } catch (error) {
-      if (!entry.error) throw error;
-      const better = new Error(entry.error.message, { cause: error });
-      better.resultCode = error.resultCode;
-      throw better;
+      throw explained(entry, error);
     }
   }
 
@@ -36,7 +25,7 @@ export async function litepack(sqlite3, { wasm = new URL("litepack.wasm", import
     #entry;
     #name;
 
-    constructor(name, entry) {
+    constructor({ name, entry }) {
       super({ filename: name, flags: "r", vfs: VFS });
       this.#entry = entry;
       this.#name = name;
@@ -44,48 +33,45 @@ export async function litepack(sqlite3, { wasm = new URL("litepack.wasm", import
 
     /** Where the file is, which version of it, and what reading took so far. */
     traffic() {
-      return module.traffic(this.#entry.number);
+      return reader.module.traffic(this.#entry.number);
     }
 
     exec(...what) {
-      return this.#entry ? explained(this.#entry, () => super.exec(...what)) : super.exec(...what);
+      return this.#entry ? tried(this.#entry, () => super.exec(...what)) : super.exec(...what);
     }
 
     prepare(sql) {
       const entry = this.#entry;
       if (!entry) return super.prepare(sql);
-      const statement = explained(entry, () => super.prepare(sql));
+      const statement = tried(entry, () => super.prepare(sql));
       const step = statement.step;
       statement.step = function () {
-        return explained(entry, () => step.call(this));
+        return tried(entry, () => step.call(this));
       };
       return statement;
     }
 
     close() {
       super.close();
-      if (opened.delete(this.#name)) module.close(this.#entry.number);
+      reader.close(this.#name);
     }
   }
 
   return {
     /** Opens the database at a URL, with one request or two. */
     async open(url, { key } = {}) {
-      const entry = { number: await module.open(new URL(url, globalThis.location?.href).href, key), error: null };
-      const name = `/${(count += 1)}.db`;
-      opened.set(name, entry);
+      const file = await reader.open(url, key);
       try {
-        return explained(entry, () => new Database(name, entry));
+        return tried(file.entry, () => new Database(file));
       } catch (error) {
-        opened.delete(name);
-        module.close(entry.number);
+        reader.close(file.name);
         throw error;
       }
     },
 
     /** Bytes of memory that the reader has, beside SQLite's. */
     get memory() {
-      return module.memory;
+      return reader.module.memory;
     },
   };
 }

@@ -3,11 +3,8 @@
 
 export const VFS = "litepack";
 
-/**
- * Registers the VFS. `opened` maps names to `{ number, error }`: an open database's number in the module, and the last
- * Error, which is put there when a read fails.
- */
-export function register(sqlite3, module, opened) {
+/** Registers the VFS for the databases of a `Reader`. */
+export function register(sqlite3, { module, opened }) {
   const { capi, wasm } = sqlite3;
   if (capi.sqlite3_vfs_find(VFS)) throw new Error("the VFS litepack is registered already");
   /** What SQLite has open, by its pointer. */

@@ -1,0 +1,7 @@
+// The server for the tests in Node, in a thread of its own: the thread of the tests waits for its answers.
+
+import { parentPort, workerData } from "node:worker_threads";
+import { serve } from "../../packages/web/demo/server.mjs";
+
+const server = await serve(workerData, { control: { taken: () => server.taken } });
+parentPort.postMessage(server.url);
