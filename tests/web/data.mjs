@@ -2,7 +2,7 @@
 // SQLite answers.
 
 import { execFileSync } from "node:child_process";
-import { copyFileSync, existsSync, mkdirSync, rmSync, statSync, truncateSync, writeFileSync } from "node:fs";
+import { copyFileSync, existsSync, mkdirSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
@@ -24,9 +24,10 @@ export const FILES = [
   ["packed", "titles.locked", KEY], ["archive", "titles.locked.zst", KEY],
 ];
 
-/** Makes them in a folder, once, by the command `litepack`. */
+/** Makes them in a folder, once for each version of this file, by the command `litepack`. */
 export function make(data, command) {
-  if (existsSync(join(data, "done"))) return;
+  const made = readFileSync(fileURLToPath(import.meta.url));
+  if (existsSync(join(data, "done")) && made.equals(readFileSync(join(data, "done")))) return;
   rmSync(data, { recursive: true, force: true });
   mkdirSync(data, { recursive: true });
   const run = (program, ...args) => execFileSync(program, args, { cwd: data, stdio: ["ignore", "ignore", "inherit"] });
@@ -38,13 +39,14 @@ export function make(data, command) {
   writeFileSync(join(data, "key"), KEY);
   run(command, "pack", "--encrypt", "--key-file", "key", "titles.db", "titles.locked");
   run(command, "archive", "create", "--encrypt", "--key-file", "key", "titles.db", "titles.locked.zst");
+  run(command, "archive", "create", "wal.db", "wal.zst");
   writeFileSync(join(data, "rawkey"), `raw:${RAW}`);
   run(command, "pack", "--encrypt", "--key-file", "rawkey", "titles.db", "raw.locked");
   copyFileSync(join(data, "titles.packed"), join(data, "short.packed"));
   truncateSync(join(data, "short.packed"), statSync(join(data, "short.packed")).size - 100_000);
   writeFileSync(join(data, "text.db"), "this is no database\n".repeat(1000));
   writeFileSync(join(data, "empty.db"), "");
-  writeFileSync(join(data, "done"), "");
+  writeFileSync(join(data, "done"), made);
 }
 
 /** What SQL answers on the plain file. */

@@ -166,6 +166,54 @@ await test("a file cannot make it take more than 128 MB", async () => {
   db.close();
 });
 
+await test("a file with other bytes is an error or answers as before, and the reader goes on", async () => {
+  const seed = Number(process.env.LITEPACK_SEED ?? Date.now() % 1e6);
+  console.log(`   LITEPACK_SEED=${seed}`);
+  let state = seed;
+  const random = (below) => {
+    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
+    return Math.floor((state / 2 ** 32) * below);
+  };
+  const sql = "select count(*), sum(year), sum(length(about)) from title";
+  const sound = await reader.open(pathToFileURL(join(data, "wal.db")));
+  const expected = query(sound, sql);
+  sound.close();
+  let errors = 0;
+  for (let round = 0; round < 300; round += 1) {
+    const kind = ["packed", "zst", "db"][round % 3];
+    const bytes = readFileSync(join(data, `wal.${kind}`));
+    for (let change = 0; change < 1 + random(4); change += 1) {
+      // Mostly where a file says what it has: its beginning, and the end of an archive.
+      const at = [random(200), random(8192), bytes.length - 1 - random(200), random(bytes.length)][random(4)];
+      if (random(2)) bytes[at] = random(256);
+      else bytes.fill([0, 0x7f, 0xff][random(3)], at, Math.min(at + 4, bytes.length));
+    }
+    const file = join(data, "other.db");
+    writeFileSync(file, bytes);
+    let db, found, message;
+    try {
+      db = await reader.open(pathToFileURL(file));
+      found = query(db, sql);
+    } catch (error) {
+      message = error.message;
+      errors += 1;
+    } finally {
+      db?.close();
+    }
+    expect(!message?.includes("has stopped"), `round ${round}, ${kind}: ${message}`);
+    // Nothing tells the bytes of a plain database from others.
+    if (found && kind !== "db") same(found, expected);
+  }
+  // A database that says it has 2^32 - 2 pages.
+  const plain = readFileSync(join(data, "wal.db"));
+  plain.writeUInt32BE(0xfffffffe, 28);
+  writeFileSync(join(data, "other.db"), plain);
+  const error = await errorOf(pathToFileURL(join(data, "other.db")));
+  expect(/malformed|none/.test(error), error);
+  console.log(`   ${errors} of 300 are errors; ${reader.memory >> 20} MB`);
+  expect(errors > 50 && reader.memory <= 64 << 20, `${errors} errors, ${reader.memory >> 20} MB`);
+});
+
 await test("the process ends when the program does", async () => {
   const program = `
     import init from "@sqlite.org/sqlite-wasm";
