@@ -136,3 +136,42 @@ fn a_wal_of_another_kind_is_not_applied() {
         assert_eq!(value(&connection), 0);
     }
 }
+
+/// As packing makes a file, no commit of it has numbers for a log. So nothing but its keys speaks against a WAL.
+#[test]
+fn a_wal_in_plain_is_not_applied_to_a_file_that_has_had_none() {
+    if !vfs::is_litepack() {
+        return vfs::skip_packed();
+    }
+    let place = Place::new();
+    let (raw, source) = (place.path("raw.db"), place.path("source.db"));
+    let writer = vfs::open_plain(&raw).unwrap();
+    begin_wal(&writer);
+    let sql = "create table u(x); insert into u values (7); pragma wal_checkpoint(truncate)";
+    writer.execute_batch(sql).unwrap();
+    std::fs::copy(&raw, &source).unwrap();
+    writer.execute_batch("update u set x = 8").unwrap();
+    let bytes = std::fs::read(place.path("raw.db-wal")).unwrap();
+    assert!(!bytes.is_empty());
+    let value = |connection: &Connection| -> i64 {
+        let sql = "select x from u";
+        connection.query_row(sql, [], |row| row.get(0)).unwrap()
+    };
+    let key = std::sync::Arc::new(litepack::Key::written(KEY.as_bytes()).unwrap());
+    for is_encrypted in [false, true] {
+        let path = place.path(&format!("{is_encrypted}.db"));
+        let job = litepack::Job::default();
+        litepack::pack(&source, &path, &litepack::PackOptions::default(), &job).unwrap();
+        if is_encrypted {
+            let options = litepack::RekeyOptions::default();
+            litepack::rekey(&path, Some(&key), &options, &job).unwrap();
+        }
+        std::fs::write(wal(&path), &bytes).unwrap();
+        let connection = match is_encrypted {
+            true => open(&path, KEY).unwrap(),
+            false => vfs::open(&path).unwrap(),
+        };
+        // A file that is not encrypted may have been left by a Litepack that had such WALs.
+        assert_eq!(value(&connection), if is_encrypted { 7 } else { 8 });
+    }
+}
