@@ -2,16 +2,20 @@
 //!
 //! Each step leaves a state that the next call knows. The original has its second name, durably, before the packed file
 //! takes the first. It is removed only when an equal database is under the first name, or when the user lets it go and
-//! what is there was read to its end.
+//! the packed file that is there was read to its end.
+//!
+//! Others may write in the directory. So what was looked at is known by its identity, and nothing else is changed in its
+//! place.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use litepack::keep::{is_equal, remove_leftovers};
+use litepack::keep::Original;
 use litepack::{Error, Job, PackOptions, Result, Sizes};
 use litepack_database::bytes::header;
 use litepack_database::error::{Context as _, cannot_read, refuse};
 use litepack_database::files::source::open_file;
-use litepack_database::names::{PLAIN, is_same_file};
+use litepack_database::names::PLAIN;
+use litepack_database::names::identity::{Identity, is_same_file};
 use litepack_engine::FileKind;
 
 use crate::look::Found;
@@ -43,6 +47,7 @@ pub fn adopt(found: &Found, options: &PackOptions, job: &Job<'_>) -> Result<Adop
     let path = &*found.file;
     let shown = path.display();
     let original = kept(path);
+    let looked_at = Identity::of_name(path);
     match kind(path)? {
         FileKind::Packed if original.symlink_metadata().is_ok() => return Ok(Adopted::Before),
         FileKind::Packed => refuse!("{shown} is a packed file already"),
@@ -60,7 +65,7 @@ pub fn adopt(found: &Found, options: &PackOptions, job: &Job<'_>) -> Result<Adop
         refuse!("{shown}: {why}");
     }
     obstacle::expect_unused(path)?;
-    match litepack::pack_in_place_keeping(path, &original, options, job) {
+    match litepack::pack_in_place_keeping(path, looked_at, &original, options, job) {
         Err(Error::Exists { path: original }) => refuse!(
             "{} is there, and is not what {shown} is now; look which you need, and let the other go",
             original.display()
@@ -72,59 +77,67 @@ pub fn adopt(found: &Found, options: &PackOptions, job: &Job<'_>) -> Result<Adop
 /// Makes an adopted database plain again, with what was written since.
 ///
 /// # Errors
-/// If the database is in use, was not adopted, or reading or writing fails. Then everything is as it was before.
+/// If the database is in use, was not adopted, could not have its owner any more, or reading or writing fails. Then
+/// everything is as it was before.
 pub fn undo(path: &Path, job: &Job<'_>) -> Result<Undone> {
     let original = expect_kept(path)?;
+    let (shown, kept) = (path.display(), original.name().display());
+    let looked_at = Identity::of_name(path);
     let was = kind(path)?;
     match was {
+        FileKind::Packed if litepack::is_encrypted(path)? => refuse!(
+            "{shown} is encrypted by now; `litepack unpack --in-place` takes its key. {kept} is not encrypted"
+        ),
         FileKind::Packed => {
-            expect_no_key(path)?;
+            if let Some(why) = obstacle::of_undo(path) {
+                refuse!("{shown}: {why}");
+            }
             obstacle::expect_unused(path)?;
-            litepack::unpack_in_place(path, job)?;
+            litepack::unpack_in_place_of(path, looked_at, job)?;
         }
         FileKind::Plain => {}
-        _ => refuse!(
-            "{} is not a database; its original is {}",
-            path.display(),
-            original.display()
-        ),
+        _ => refuse!("{shown} is not a database; its original is {kept}"),
     }
-    match is_equal(path, &original, job)? {
-        true => remove(&original).map(|()| Undone::Original),
+    match original.remove_if_equal(path, job)? {
+        true => Ok(Undone::Original),
         false if was == FileKind::Packed => Ok(Undone::Newer),
         // Whether it is newer is not known.
-        false => refuse!(
-            "{} is plain already, and is not its original {}: it was undone with newer rows, or a program has put another \
-             database there",
-            path.display(),
-            original.display()
-        ),
+        false => refuse!("{}", other(path, &original)),
     }
 }
 
-/// Lets the original of an adopted database go. If the database is plain and has other content, it is let go only if the
-/// user has named it: another program may have put that database there.
+/// Lets the original of an adopted database go.
 ///
 /// # Errors
-/// If no original is kept, or what is there is damaged. Then the original stays.
-pub fn forget(path: &Path, is_named: bool, job: &Job<'_>) -> Result<()> {
+/// If no original is kept, or what is there is damaged, encrypted, or plain and not the original: then another program may
+/// have put it there, and the original may be the only copy. It stays.
+pub fn forget(path: &Path, job: &Job<'_>) -> Result<()> {
     let original = expect_kept(path)?;
-    let (shown, kept) = (path.display(), original.display());
-    match kind(path)? {
-        FileKind::Packed => {
-            expect_no_key(path)?;
-            if !litepack::check(path, job)?.ok {
-                refuse!("{shown} is damaged; its original {kept} stays");
-            }
-        }
-        FileKind::Plain if is_equal(path, &original, job)? || is_named => {}
-        FileKind::Plain => refuse!(
-            "{shown} is plain, and is not its original {kept}: it was undone with newer rows, or a program has put \
-             another database there. Look, and name it to let the original go"
+    let (shown, kept) = (path.display(), original.name().display());
+    let (file, real) = open_file(path, false)?;
+    match header::kind(&file).with_context(|| cannot_read(path))? {
+        FileKind::Packed if litepack::is_encrypted(path)? => refuse!(
+            "{shown} is encrypted by now, so it is not known whether it is whole; have `litepack check` read it with its \
+             key, and delete {kept} then, which is not encrypted"
         ),
+        FileKind::Packed if litepack::check(path, job)?.ok => original.remove_beside(&file, &real),
+        FileKind::Packed => refuse!("{shown} is damaged; its original {kept} stays"),
+        FileKind::Plain => match original.remove_if_equal(path, job)? {
+            true => Ok(()),
+            false => refuse!("{}", other(path, &original)),
+        },
         _ => refuse!("{shown} is not a database; its original {kept} stays"),
     }
-    remove(&original)
+}
+
+/// That a plain database is not its original.
+fn other(path: &Path, original: &Original) -> String {
+    format!(
+        "{} is plain, and is not its original {}: it was undone with newer rows, or a program has put another database \
+         there. Look which you need, and delete the other yourself",
+        path.display(),
+        original.name().display()
+    )
 }
 
 fn kind(path: &Path) -> Result<FileKind> {
@@ -133,7 +146,7 @@ fn kind(path: &Path) -> Result<FileKind> {
 }
 
 /// The original. A link may lead anywhere.
-fn expect_kept(path: &Path) -> Result<PathBuf> {
+fn expect_kept(path: &Path) -> Result<Original> {
     let original = kept(path);
     let is_file = original.symlink_metadata().map(|found| found.is_file());
     let found = path.symlink_metadata();
@@ -155,7 +168,7 @@ fn expect_kept(path: &Path) -> Result<PathBuf> {
         );
     }
     match (is_file, found.is_ok()) {
-        (Ok(true), true) => Ok(original),
+        (Ok(true), true) => Original::open(&original),
         (Ok(true), false) => refuse!(
             "{} does not exist; its original is {}: give it that name",
             path.display(),
@@ -167,21 +180,4 @@ fn expect_kept(path: &Path) -> Result<PathBuf> {
             path.display()
         ),
     }
-}
-
-fn expect_no_key(path: &Path) -> Result<()> {
-    if litepack::is_encrypted(path)? {
-        let shown = path.display();
-        refuse!(
-            "{shown} is encrypted by now; `litepack unpack --in-place` takes its key, and `adopt --forget` lets the \
-             original go then"
-        );
-    }
-    Ok(())
-}
-
-fn remove(original: &Path) -> Result<()> {
-    remove_leftovers(original);
-    let removed = std::fs::remove_file(original);
-    removed.with_context(|| format!("cannot remove {}", original.display()))
 }

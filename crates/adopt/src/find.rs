@@ -3,28 +3,42 @@
 //! Links are not followed, and neither are directories of another file system: there are `/proc`, and servers that do not
 //! answer. Only ordinary files are opened. Memory does not grow with the number of files.
 
-use std::fs::{File, OpenOptions, ReadDir, read_dir};
+use std::fs::{ReadDir, read_dir};
 use std::io;
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use litepack_database::bytes::header;
 use litepack_database::error::{Context as _, cannot_read};
 use litepack_database::files::held::Held;
-use litepack_database::files::leftovers;
+use litepack_database::files::{itself, leftovers};
 use litepack_database::{Error, Job};
 use litepack_engine::FileKind;
-use rustix::fs::OFlags;
 
 use crate::database_of;
+use crate::look::is_alone;
 
 /// Directories in one another that are gone into. Each is open meanwhile.
 const DEPTH_MAX: usize = 200;
 
 /// What was left out, and why.
-pub type Missed<'a> = &'a mut dyn FnMut(&Path, &str);
+pub type Missed<'a> = &'a mut dyn FnMut(&Path, &Why);
 
-/// Calls `each` for every database below a directory: plain and packed ones, and originals without their database.
+/// Why something was left out.
+#[derive(Debug, thiserror::Error)]
+pub enum Why {
+    /// It is on another file system, which is searched if it is named.
+    #[error("another file system; name it to have it searched")]
+    Elsewhere,
+    /// There is no end to it.
+    #[error("too many directories in one another")]
+    TooDeep,
+    /// It cannot be read.
+    #[error("{0}")]
+    Unreadable(#[from] io::Error),
+}
+
+/// Calls `each` for every database below a directory: plain and packed ones, and originals without a database beside them.
 ///
 /// # Errors
 /// If the directory cannot be read, the job is stopped, or `each` fails.
@@ -47,7 +61,7 @@ pub fn find<E: From<Error>>(
             }
             Some(Ok(entry)) => entry,
             Some(Err(error)) => {
-                missed(directory, &error.to_string());
+                missed(directory, &error.into());
                 open.pop();
                 continue;
             }
@@ -56,7 +70,7 @@ pub fn find<E: From<Error>>(
         let kind = match entry.file_type() {
             Ok(kind) => kind,
             Err(error) => {
-                missed(&path, &error.to_string());
+                missed(&path, &error.into());
                 continue;
             }
         };
@@ -65,17 +79,17 @@ pub fn find<E: From<Error>>(
             match same {
                 Ok(true) if open.len() < DEPTH_MAX => match read_dir(&path) {
                     Ok(entries) => open.push((path, entries)),
-                    Err(error) => missed(&path, &error.to_string()),
+                    Err(error) => missed(&path, &error.into()),
                 },
-                Ok(true) => missed(&path, "too many directories in one another"),
-                Ok(false) => missed(&path, "another file system; name it to have it searched"),
-                Err(error) => missed(&path, &error.to_string()),
+                Ok(true) => missed(&path, &Why::TooDeep),
+                Ok(false) => missed(&path, &Why::Elsewhere),
+                Err(error) => missed(&path, &error.into()),
             }
         } else if kind.is_file() {
             match is_wanted(&path) {
                 Ok(true) => each(&path)?,
                 Ok(false) => {}
-                Err(error) => missed(&path, &error.to_string()),
+                Err(error) => missed(&path, &error.into()),
             }
         }
     }
@@ -87,14 +101,12 @@ fn is_wanted(path: &Path) -> io::Result<bool> {
     if path.file_name().is_some_and(leftovers::is_one) {
         return Ok(false);
     }
-    match database_of(path) {
-        Some(database) if database.symlink_metadata().is_ok() => Ok(false),
-        _ => is_database(path),
-    }
+    Ok((database_of(path).is_none() || is_alone(path)) && is_database(path)?)
 }
 
-fn is_database(path: &Path) -> io::Result<bool> {
-    let file = open(path)?;
+/// Whether a file is a database, plain or packed.
+pub(crate) fn is_database(path: &Path) -> io::Result<bool> {
+    let file = itself::open(path, false)?;
     let kind = header::kind(&file)?;
     let is_one = matches!(kind, FileKind::Plain | FileKind::Packed);
     if is_one {
@@ -102,20 +114,6 @@ fn is_database(path: &Path) -> io::Result<bool> {
         drop(Held::new(file));
     }
     Ok(is_one)
-}
-
-/// Opens a file to look at its beginning. What took its name meanwhile does not make it wait.
-fn open(path: &Path) -> io::Result<File> {
-    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
-    let flags = i32::try_from(flags.bits()).unwrap_or(0);
-    let file = OpenOptions::new()
-        .read(true)
-        .custom_flags(flags)
-        .open(path)?;
-    match file.metadata()?.is_file() {
-        true => Ok(file),
-        false => Err(io::ErrorKind::InvalidInput.into()),
-    }
 }
 
 #[cfg(test)]
@@ -137,6 +135,7 @@ mod tests {
             "a/b/x.db",
             "kept.db",
             "gone.db.litepack-original",
+            "text.db.litepack-original",
         ] {
             database(&path(name));
         }
@@ -156,7 +155,7 @@ mod tests {
         )
         .unwrap();
         let mut found = Vec::new();
-        let mut missed = |path: &Path, why: &str| panic!("{}: {why}", path.display());
+        let mut missed = |path: &Path, why: &Why| panic!("{}: {why}", path.display());
         find(place.path(), &Job::default(), &mut missed, |path| {
             found.push(path.strip_prefix(place.path()).unwrap().to_owned());
             Ok::<_, Error>(())
@@ -168,6 +167,7 @@ mod tests {
             "a/b/x.db",
             "gone.db.litepack-original",
             "kept.db",
+            "text.db.litepack-original",
         ];
         assert_eq!(found, wanted.map(PathBuf::from));
     }

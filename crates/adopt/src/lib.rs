@@ -19,7 +19,7 @@ mod programs;
 mod synced;
 
 pub use change::{Adopted, Undone, adopt, forget, undo};
-pub use find::{Missed, find};
+pub use find::{Missed, Why, find};
 pub use look::{Found, State, look};
 pub use programs::Opens;
 

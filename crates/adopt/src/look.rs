@@ -9,11 +9,13 @@ use litepack_database::bytes::header;
 use litepack_database::error::{Context as _, cannot_read};
 use litepack_database::files::held::Held;
 use litepack_database::files::source::open_file;
-use litepack_database::{Job, Result};
+use litepack_database::names::printable::as_text;
+use litepack_database::{Error, Job};
 use litepack_engine::FileKind;
 use litepack_io::storage::ReadAt as _;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
+use crate::find::is_database;
 use crate::programs::{self, Opens};
 use crate::{database_of, kept, obstacle};
 
@@ -35,7 +37,7 @@ pub enum State {
     /// It is plain, and an original is kept: it was undone with newer rows, packing was interrupted, or a program has put
     /// another database in its place.
     PlainBesideOriginal,
-    /// An original is kept, and the database is not there.
+    /// An original is kept, and the database is not there, or is no database any more.
     OriginalAlone,
 }
 
@@ -43,6 +45,7 @@ pub enum State {
 #[derive(Clone, Debug, Serialize)]
 pub struct Found {
     /// The file.
+    #[serde(serialize_with = "as_text")]
     pub file: PathBuf,
     /// What was done with it.
     pub state: State,
@@ -59,6 +62,7 @@ pub struct Found {
     /// Whether that is worth it.
     pub is_worthwhile: bool,
     /// The original that is kept.
+    #[serde(serialize_with = "as_text_if_any")]
     pub kept: Option<PathBuf>,
     /// Why it is not packed in place; `None` if it can be.
     pub obstacle: Option<String>,
@@ -70,7 +74,7 @@ pub struct Found {
 ///
 /// # Errors
 /// If the file cannot be opened, or the job is stopped. What cannot be read of the database is part of the report.
-pub fn look(path: &Path, job: &Job<'_>) -> Result<Found> {
+pub fn look(path: &Path, job: &Job<'_>) -> Result<Found, Error> {
     let (file, _) = open_file(path, false)?;
     let (kind, bytes, id) = begin(&file, path)?;
     drop(file);
@@ -116,8 +120,15 @@ pub fn look(path: &Path, job: &Job<'_>) -> Result<Found> {
     })
 }
 
+fn as_text_if_any<S: Serializer>(path: &Option<PathBuf>, serializer: S) -> Result<S::Ok, S::Error> {
+    match path {
+        Some(path) => as_text(path, serializer),
+        None => serializer.serialize_none(),
+    }
+}
+
 /// The kind of a file, its length, and the number of the program that made it.
-fn begin(file: &Held, path: &Path) -> Result<(FileKind, u64, u32)> {
+fn begin(file: &Held, path: &Path) -> Result<(FileKind, u64, u32), Error> {
     let file: &File = file;
     let cannot = || cannot_read(path);
     let kind = header::kind(file).with_context(cannot)?;
@@ -129,12 +140,18 @@ fn begin(file: &Held, path: &Path) -> Result<(FileKind, u64, u32)> {
     Ok((kind, len, if has_id { id } else { 0 }))
 }
 
-/// Whether this is the original of a database that is not there.
-fn is_alone(path: &Path) -> bool {
-    database_of(path).is_some_and(|database| database.symlink_metadata().is_err())
+/// Whether this is the original of what is not there, or is no database.
+pub(crate) fn is_alone(path: &Path) -> bool {
+    database_of(path).is_some_and(|database| match is_database(&database) {
+        Ok(is_one) => !is_one,
+        // One that may not be read is told of by itself.
+        Err(_) => !database
+            .symlink_metadata()
+            .is_ok_and(|found| found.is_file()),
+    })
 }
 
-fn report(path: &Path, job: &Job<'_>) -> Result<litepack_advise::Report> {
+fn report(path: &Path, job: &Job<'_>) -> Result<litepack_advise::Report, Error> {
     let options = AdviseOptions {
         sample_bytes: *SAMPLES.start(),
         seconds: Some(SECONDS),

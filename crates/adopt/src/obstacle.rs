@@ -19,8 +19,14 @@ use crate::synced;
 pub(crate) fn of(path: &Path, program: Option<&Program>) -> Option<String> {
     of_program(program)
         .or_else(|| of_file(path))
+        .or_else(|| of_others(path))
         .or_else(|| of_place(path))
         .or_else(|| of_beside(path))
+}
+
+/// Why one that is packed cannot be made plain in its place.
+pub(crate) fn of_undo(path: &Path) -> Option<String> {
+    of_file(path).or_else(|| of_place(path))
 }
 
 fn of_program(program: Option<&Program>) -> Option<String> {
@@ -75,18 +81,22 @@ fn not_ours(metadata: &Metadata) -> Option<String> {
     None
 }
 
+/// Who copies the directory.
+fn of_others(path: &Path) -> Option<String> {
+    let real = path.canonicalize().ok()?;
+    let (program, folder) = synced::by(&real)?;
+    Some(format!(
+        "{program} copies {} to other machines; keep a database that is packed outside of it",
+        printable_path(folder)
+    ))
+}
+
 /// What is about the directory.
 fn of_place(path: &Path) -> Option<String> {
     let real = match path.canonicalize() {
         Ok(real) => real,
         Err(error) => return Some(format!("it cannot be read: {error}")),
     };
-    if let Some((program, folder)) = synced::by(&real) {
-        return Some(format!(
-            "{program} copies {} to other machines; keep a database that is packed outside of it",
-            printable_path(folder)
-        ));
-    }
     let directory = directory(&real);
     for (what, allowed) in [
         (&*directory, Access::WRITE_OK | Access::EXEC_OK),

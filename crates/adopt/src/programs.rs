@@ -27,7 +27,8 @@ pub(crate) struct Program {
     pub name: &'static str,
     /// Names of its files; a `*` stands for any characters.
     files: &'static [&'static str],
-    /// Parts of the names of folders, of which one is above the file; none if a name says enough.
+    /// Folders of which one is above the file, by their names or by several of them in one another; none if the name of
+    /// the file says enough. A `*` is as above.
     within: &'static [&'static str],
     /// Tables that, all of them, only its databases have.
     tables: &'static [&'static str],
@@ -62,13 +63,13 @@ const PROGRAMS: &[Program] = &[
     // Browsers, mail, editors.
     Program {
         files: &["*.sqlite"],
-        within: &[".mozilla", "firefox", "Firefox", "librewolf"],
+        within: &[".mozilla", "firefox", "Firefox", ".librewolf", "librewolf"],
         tables: &["moz_places"],
         ..program("Firefox", No, OWN)
     },
     Program {
         files: &["*.sqlite"],
-        within: &["thunderbird", "Thunderbird"],
+        within: &[".thunderbird", "thunderbird", "Thunderbird"],
         tables: &["conversations", "folderLocations", "messageAttributes"],
         ..program("Thunderbird", No, OWN)
     },
@@ -85,12 +86,14 @@ const PROGRAMS: &[Program] = &[
         ],
         within: &[
             "chromium",
-            "google-chrome",
-            "Chrome",
+            "Chromium",
+            "google-chrome*",
+            "Google/Chrome*",
             "BraveSoftware",
-            "microsoft-edge",
-            "vivaldi",
-            "opera",
+            "microsoft-edge*",
+            "vivaldi*",
+            ".config/opera*",
+            "com.operasoftware.*",
         ],
         ..program("Chromium, Chrome, Edge and their kin", No, OWN)
     },
@@ -135,7 +138,7 @@ const PROGRAMS: &[Program] = &[
             "similarity.db",
             "recognition.db",
         ],
-        within: &["igikam", "Pictures"],
+        within: &["digikam", ".digikam", "Pictures"],
         tables: &["AlbumRoots", "Albums", "ImageInformation"],
         ..program("digiKam", Perhaps, DISTRIBUTION)
     },
@@ -148,7 +151,7 @@ const PROGRAMS: &[Program] = &[
             "Epg*.db",
             "TV*.db",
         ],
-        within: &[".kodi"],
+        within: &[".kodi", "tv.kodi.Kodi"],
         tables: &["movie", "tvshow", "episode", "actor_link"],
         ..program("Kodi", Perhaps, DISTRIBUTION)
     },
@@ -181,7 +184,7 @@ const PROGRAMS: &[Program] = &[
     },
     Program {
         files: &["gravity.db", "pihole-FTL.db"],
-        within: &["pihole"],
+        within: &["pihole", "etc-pihole"],
         tables: &["query_storage", "domain_by_id"],
         ..program("Pi-hole", No, OWN)
     },
@@ -224,7 +227,7 @@ const PROGRAMS: &[Program] = &[
     },
     Program {
         files: &["history.sqlite"],
-        within: &["ipython", ".ipython"],
+        within: &[".ipython", ".config/ipython"],
         tables: &["history", "output_history", "sessions"],
         ..program("IPython", Yes, RUN)
     },
@@ -234,7 +237,7 @@ const PROGRAMS: &[Program] = &[
     },
     Program {
         files: &["history.db"],
-        within: &["atuin"],
+        within: &["share/atuin"],
         ..program("Atuin", No, OWN)
     },
     Program {
@@ -245,12 +248,12 @@ const PROGRAMS: &[Program] = &[
     // The system.
     Program {
         files: &["commands.db"],
-        within: &["command-not-found"],
+        within: &["lib/command-not-found"],
         ..program("command-not-found", No, SYSTEM)
     },
     Program {
         files: &["rpmdb.sqlite", "history.sqlite"],
-        within: &["rpm", "dnf"],
+        within: &["lib/rpm", "sysimage/rpm", "lib/dnf"],
         ..program(
             "rpm, dnf",
             No,
@@ -259,7 +262,7 @@ const PROGRAMS: &[Program] = &[
     },
     Program {
         files: &["*.db"],
-        within: &["tracker3", "tracker"],
+        within: &[".cache/tracker3", ".cache/tracker"],
         ..program("GNOME's search", No, SYSTEM)
     },
     // Data that several programs read.
@@ -303,13 +306,19 @@ pub(crate) fn named(name: &str) -> Option<&'static Program> {
 
 fn is_named(program: &Program, path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let mut folders = path.components().rev().skip(1);
+    let folders = path.parent().into_iter().flat_map(Path::ancestors);
+    let is_within = |pattern: &str| folders.clone().any(|folder| ends(folder, pattern));
     program.files.iter().any(|pattern| fits(&name, pattern))
-        && (program.within.is_empty()
-            || folders.any(|folder| {
-                let folder = folder.as_os_str().to_string_lossy();
-                program.within.iter().any(|part| folder.contains(part))
-            }))
+        && (program.within.is_empty() || program.within.iter().any(|pattern| is_within(pattern)))
+}
+
+/// Whether the last folders of a path are these.
+fn ends(path: &Path, pattern: &str) -> bool {
+    let mut folders = path.components().rev();
+    pattern.rsplit('/').all(|part| {
+        let folder = folders.next();
+        folder.is_some_and(|folder| fits(&folder.as_os_str().to_string_lossy(), part))
+    })
 }
 
 fn fits(name: &str, pattern: &str) -> bool {
@@ -353,6 +362,21 @@ mod tests {
             Some("Home Assistant")
         );
         assert_eq!(of("/x/home-assistant_v2.db.old", 0, &[]), None);
+        assert_eq!(
+            of("/home/me/.cache/tracker3/files/meta.db", 0, &[]),
+            Some("GNOME's search")
+        );
+        // A part of a folder's name is not enough, nor is a folder of that name elsewhere.
+        for path in [
+            "/srv/tracker/app.db",
+            "/home/me/bug-tracker/app.db",
+            "/home/me/.cache/my-tracker3/app.db",
+            "/srv/charts/rpm/history.sqlite",
+            "/home/me/operations/History",
+            "/home/me/Signals/db.sqlite",
+        ] {
+            assert_eq!(of(path, 0, &[]), None, "{path}");
+        }
     }
 
     #[test]
@@ -362,6 +386,7 @@ mod tests {
             let by_id = of(Path::new("/x"), program.application_id, &[]);
             let by_tables = of(Path::new("/x"), 0, program.tables);
             let folder = program.within.first().copied().unwrap_or("folder");
+            let folder = folder.replace('*', "");
             let mut files = program.files.iter().map(|file| {
                 let file = file.replace('*', "1");
                 of(Path::new(&format!("/x/{folder}/y/{file}")), 0, &[])

@@ -102,6 +102,7 @@ impl Default for AdviseOptions {
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// The database, as it was named.
+    #[serde(serialize_with = "litepack_database::names::printable::as_text")]
     pub database: PathBuf,
     /// The version of Litepack that made the report.
     pub version: &'static str,
@@ -285,7 +286,7 @@ impl<'a> Target<'a> {
         use std::io::Write as _;
         let written = page.file().write_all(text.as_bytes());
         written.with_context(|| format!("cannot write {}", path.display()))?;
-        page.publish(origin.metadata(), job)
+        page.publish(&origin.rights()?, job)
     }
 }
 

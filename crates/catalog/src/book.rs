@@ -3,7 +3,6 @@
 //! docs/reference/command.md lists its tables. It is written whole, beside its name, and then gets it.
 
 use std::collections::{BTreeMap, HashSet};
-use std::fs::Metadata;
 use std::path::Path;
 use std::time::Duration;
 
@@ -11,6 +10,7 @@ use litepack_database::error::{Context, refuse};
 use litepack_database::files::bound::Bound;
 use litepack_database::files::origin::connect;
 use litepack_database::files::replacement::Replacement;
+use litepack_database::files::rights::Rights;
 use litepack_database::{Error, Job, Result};
 use rusqlite::types::Value;
 use rusqlite::{Connection, params};
@@ -183,11 +183,11 @@ impl Book {
 
     /// Puts the catalog in place of a file. A new one gets the permissions of `like`: it says of the files what is in
     /// them.
-    pub(super) fn write(&self, path: &Path, like: Option<Metadata>, job: &Job<'_>) -> Result<()> {
+    pub(super) fn write(&self, path: &Path, like: Option<Rights>, job: &Job<'_>) -> Result<()> {
         let replacement = Replacement::of(path, Path::new(""), true, job)?;
-        let own = replacement.file().metadata();
+        let own = Rights::of(replacement.file());
         let own = own.with_context(|| format!("cannot write {}", path.display()))?;
-        let like = path.metadata().ok().or(like).unwrap_or(own);
+        let like = Rights::at(path).or(like).unwrap_or(own);
         if let Some(beside) = replacement.beside_path() {
             let written = Connection::open(beside).and_then(|connection| self.fill(connection));
             written.with_context(|| format!("cannot write {}", path.display()))?;

@@ -1,12 +1,12 @@
 //! The files that paths and URLs name.
 
 use std::collections::HashSet;
-use std::fs::Metadata;
 use std::ops::ControlFlow;
 use std::path::Path;
 
 use litepack_database::error::{Context, cannot_read, refuse};
 use litepack_database::files::patterns::expand;
+use litepack_database::files::rights::Rights;
 use litepack_database::names::is_same_file;
 use litepack_database::{Error, Job, Result};
 use litepack_engine::expect_database_len;
@@ -32,9 +32,9 @@ impl Shard {
         self.path.contains("://")
     }
 
-    /// Owner and permissions of a local file.
-    pub(super) fn metadata(&self) -> Option<Metadata> {
-        (!self.is_remote()).then(|| Path::new(&self.path).metadata().ok())?
+    /// Who may do what with a local file.
+    pub(super) fn rights(&self) -> Option<Rights> {
+        (!self.is_remote()).then(|| Rights::at(Path::new(&self.path)))?
     }
 }
 

@@ -19,7 +19,6 @@ mod find;
 mod identity;
 mod look;
 
-use std::fs::Metadata;
 use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -27,6 +26,7 @@ use std::sync::{Mutex, PoisonError};
 use litepack::Access;
 use litepack_database::bytes::reader::threads;
 use litepack_database::error::{Context as _, refuse};
+use litepack_database::files::rights::Rights;
 use litepack_database::job::Unit;
 use litepack_database::names::is_same_file;
 use litepack_database::{Error, Job, Result};
@@ -143,24 +143,12 @@ pub fn catalog(
     Ok(report)
 }
 
-/// The metadata of a shard whose readers may read all the others, too. `None` if there is no such shard, or if one is on
+/// The rights of a shard whose readers may read all the others, too. `None` if there is no such shard, or if one is on
 /// a server: then only the owner can read the catalog.
-fn like_all(shards: &[Shard]) -> Option<Metadata> {
-    let all: Vec<Metadata> = shards.iter().map(Shard::metadata).collect::<Option<_>>()?;
-    let least = |one: &&Metadata| all.iter().all(|other| is_no_more_open(one, other));
+fn like_all(shards: &[Shard]) -> Option<Rights> {
+    let all: Vec<Rights> = shards.iter().map(Shard::rights).collect::<Option<_>>()?;
+    let least = |one: &&Rights| all.iter().all(|other| one.are_at_most(other));
     all.iter().find(least).cloned()
-}
-
-#[cfg(unix)]
-fn is_no_more_open(one: &Metadata, other: &Metadata) -> bool {
-    use std::os::unix::fs::MetadataExt as _;
-    let owners = |file: &Metadata| (file.uid(), file.gid());
-    owners(one) == owners(other) && one.mode() & !other.mode() & 0o777 == 0
-}
-
-#[cfg(not(unix))]
-fn is_no_more_open(_: &Metadata, _: &Metadata) -> bool {
-    true
 }
 
 /// The entry of each file, in the order of the shards, and how many of them are as they were.

@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use litepack::{Error, Job, PackOptions, printable_path};
-use litepack_adopt::{Adopted, Found, Opens, State, Undone, adopt, find, forget, kept, look, undo};
+use litepack_adopt::{Adopted, Found, Opens, State, Undone, Why};
+use litepack_adopt::{adopt, database_of, find, forget, kept, look, undo};
 use serde_json::{Value, json};
 
 use crate::job::{another, interruptible};
@@ -84,10 +85,18 @@ impl Run<'_> {
         if !path.is_dir() {
             return self.file(path, true);
         }
-        let mut missed = |path: &Path, why: &str| {
+        // Of what is told to be undone or let go all has to be found. What is elsewhere was not asked for.
+        let takes_all = self.arguments.undo || self.arguments.forget;
+        let mut unseen = 0;
+        let mut missed = |path: &Path, why: &Why| {
+            let is_asked =
+                !matches!(why, Why::Elsewhere) && (!path.is_file() || has_original(path));
+            unseen += usize::from(takes_all && is_asked);
             tell!("warning: {} is left out: {why}", printable_path(path));
         };
-        find(path, self.job, &mut missed, |file| self.file(file, false))
+        let done = find(path, self.job, &mut missed, |file| self.file(file, false));
+        self.failures += unseen;
+        done
     }
 
     /// One file; whether the user has named it.
@@ -143,7 +152,7 @@ impl Run<'_> {
 
     fn undo(&mut self, path: &Path, is_named: bool) -> Result<()> {
         if !is_named && !has_original(path) {
-            return Ok(());
+            return expect_database(path);
         }
         match undo(path, self.job)? {
             Undone::Original => {
@@ -158,9 +167,9 @@ impl Run<'_> {
 
     fn forget(&mut self, path: &Path, is_named: bool) -> Result<()> {
         if !is_named && !has_original(path) {
-            return Ok(());
+            return expect_database(path);
         }
-        forget(path, is_named, self.job)?;
+        forget(path, self.job)?;
         self.said(path, "forgotten", "the original is deleted", json!({}))
     }
 
@@ -199,6 +208,19 @@ fn has_original(path: &Path) -> bool {
     kept(path).symlink_metadata().is_ok()
 }
 
+/// An error if a file that was found below a directory is an original: then there is no database beside it.
+fn expect_database(path: &Path) -> Result<()> {
+    match database_of(path) {
+        Some(database) => Err(Error::Refused(format!(
+            "{} is an original, and {} is not there or is no database: give it that name",
+            path.display(),
+            database.display()
+        ))
+        .into()),
+        None => Ok(()),
+    }
+}
+
 /// Why a database that the user has not named is left as it is.
 fn why_left(found: &Found) -> Option<String> {
     if found.state == State::Adopted {
@@ -208,7 +230,9 @@ fn why_left(found: &Found) -> Option<String> {
     error.or_else(|| found.obstacle.clone()).or_else(|| {
         let why = match (found.state, found.opens) {
             (State::Packed, _) => "it is packed, and no original is kept",
-            (State::OriginalAlone, _) => "it is an original whose database is not there",
+            (State::OriginalAlone, _) => {
+                "it is an original whose database is not there, or is none"
+            }
             (_, None) => "it is not known whose it is; name it to have it packed",
             (_, Some(Opens::Perhaps)) => {
                 "it depends on how the program was installed; name it to have it packed"

@@ -187,18 +187,17 @@ fn what_was_written_since_stays_and_the_original_until_it_is_let_go() {
     assert_eq!(rows(&path), 3001);
     // It has another content than the database, so it is not overwritten, nor deleted by the way.
     refused(&place, "a.db", "is not what a.db is now");
-    place.refused(
-        &["adopt", "--forget", "."],
-        "name it to let the original go",
-    );
+    // Neither is it, if it is named: what is there may be another program's new database.
+    for named in [".", "a.db"] {
+        place.refused(&["adopt", "--forget", named], "delete the other yourself");
+    }
     assert!(
         place
             .ok(&["adopt", "."])
             .stdout
             .contains("plain, and an original is kept")
     );
-    place.ok(&["adopt", "--forget", "a.db"]);
-    assert_eq!(place.names(), ["a.db"]);
+    std::fs::remove_file(place.path(KEPT)).unwrap();
     assert_eq!(rows(&path), 3001);
     place.ok(&["adopt", "--pack", "a.db"]);
     place.ok(&["adopt", "--forget", "."]);
@@ -413,6 +412,224 @@ fn a_wal_is_brought_in_first() {
     assert_eq!(rows(&place.path("a.db")), 2);
 }
 
+/// Not every name is text.
+#[test]
+fn a_name_that_is_no_text_does_not_end_the_run() {
+    use std::os::unix::ffi::OsStrExt as _;
+    let place = Place::new();
+    place.database("b.db", 4096, 1000);
+    std::fs::create_dir(place.path("d")).unwrap();
+    let name = std::ffi::OsStr::from_bytes(b"d/\xff.db");
+    std::fs::copy(place.path("b.db"), place.path("d").join("x")).unwrap();
+    let path = place.path("").join(name);
+    std::fs::rename(place.path("d/x"), &path).unwrap();
+    let files = |arguments: &[&str]| {
+        let json: serde_json::Value = serde_json::from_str(&place.ok(arguments).stdout).unwrap();
+        let found = json.as_array().unwrap().iter();
+        let mut names: Vec<String> = found
+            .map(|found| found["file"].as_str().unwrap().to_owned())
+            .collect();
+        names.sort();
+        names
+    };
+    let both = ["./b.db", "./d/\u{fffd}.db"];
+    assert_eq!(files(&["adopt", "--json", "."]), both);
+    let mut command = place.command(&["adopt", "--json", "--pack"]);
+    let run = Run::of(command.arg(name).output().unwrap());
+    assert!(run.code == 0 && is_packed(&path), "{run:?}");
+    assert_eq!(files(&["adopt", "--json", "."]), both);
+    assert_eq!(files(&["adopt", "--json", "--undo", "."]), both[1..]);
+    let mut command = place.command(&["advise", "--json"]);
+    let run = Run::of(command.arg(name).output().unwrap());
+    assert!(
+        run.code == 0 && run.stdout.contains("\u{fffd}.db"),
+        "{run:?}"
+    );
+}
+
+/// It may be the only copy.
+#[test]
+fn an_original_is_told_of_whatever_is_left_of_its_database() {
+    let place = Place::new();
+    let path = place.database("a.db", 4096, 1000);
+    place.ok(&["adopt", "--pack", "a.db"]);
+    for left in [Some("no database"), Some(""), None] {
+        match left {
+            Some(text) => std::fs::write(&path, text).unwrap(),
+            None => std::fs::remove_file(&path).unwrap(),
+        }
+        let run = place.ok(&["adopt", "."]);
+        assert!(
+            run.stdout
+                .contains("no database any more; give it that name"),
+            "{run:?}"
+        );
+        for then in ["--undo", "--forget"] {
+            place.refused(&["adopt", then, "."], "is an original, and ");
+        }
+        assert!(place.path(KEPT).exists());
+    }
+}
+
+/// The other names would keep the packed file.
+#[test]
+fn one_that_has_other_names_by_now_is_not_made_plain() {
+    let place = Place::new();
+    let path = place.database("a.db", 4096, 1000);
+    place.ok(&["adopt", "--pack", "a.db"]);
+    std::fs::hard_link(&path, place.path("second.db")).unwrap();
+    place.refused(
+        &["adopt", "--undo", "a.db"],
+        "it has 1 more names (hard links)",
+    );
+    std::fs::remove_file(place.path("second.db")).unwrap();
+    // A folder that is copied by now is no reason: it is better off with a plain one.
+    std::fs::create_dir(place.path(".stfolder")).unwrap();
+    place.ok(&["adopt", "--undo", "a.db"]);
+}
+
+const NOBODY: u32 = 65534;
+
+/// A copy of the command that everybody can start in a directory where everybody may write. `None` if whoever runs this
+/// cannot become somebody else.
+fn for_everybody(place: &Place) -> Option<std::path::PathBuf> {
+    if !rustix::process::geteuid().is_root() {
+        skip(Expected::ByChoice, "only root can become somebody else");
+        return None;
+    }
+    allow(place, "", 0o777);
+    let program = tempfile::Builder::new()
+        .prefix("litepack")
+        .tempfile()
+        .unwrap();
+    std::fs::copy(env!("CARGO_BIN_EXE_litepack"), program.path()).unwrap();
+    let (file, path) = program.keep().unwrap();
+    drop(file);
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    Some(path)
+}
+
+fn allow(place: &Place, name: &str, mode: u32) {
+    let mode = std::fs::Permissions::from_mode(mode);
+    std::fs::set_permissions(place.path(name), mode).unwrap();
+}
+
+fn by_nobody(place: &Place, program: &Path, arguments: &[&str]) -> Run {
+    let mut command = place.command_at(program, arguments);
+    Run::of(command.uid(NOBODY).gid(NOBODY).output().unwrap())
+}
+
+/// The new file would be of who replaces it, and its permissions would say something else.
+#[test]
+fn a_file_of_another_user_is_not_replaced_in_place() {
+    let place = Place::new();
+    let Some(program) = for_everybody(&place) else {
+        return;
+    };
+    let path = place.database("a.db", 4096, 100);
+    std::fs::write(place.path("key"), "secret").unwrap();
+    place.ok(&["pack", "a.db", "packed.db"]);
+    for name in ["a.db", "packed.db"] {
+        allow(&place, name, 0o666);
+    }
+    let (names, before) = (place.names(), bytes(&path));
+    for arguments in [
+        &["pack", "--in-place", "a.db"][..],
+        &["unpack", "--in-place", "packed.db"],
+        &["rekey", "--new-key-file", "key", "packed.db"],
+    ] {
+        let run = by_nobody(&place, &program, arguments);
+        assert!(
+            run.code == 2 && run.stderr.contains("belongs to user 0 and group 0"),
+            "{run:?}"
+        );
+        assert_eq!(place.names(), names);
+    }
+    assert!(bytes(&path) == before);
+    // One that was adopted by its owner.
+    place.ok(&["adopt", "--pack", "a.db"]);
+    let run = by_nobody(&place, &program, &["adopt", "--undo", "a.db"]);
+    assert!(
+        run.stderr.contains("belongs to another user (0)"),
+        "{run:?}"
+    );
+    assert!(is_packed(&path) && place.path(KEPT).exists());
+    // A copy cannot have the group, so that group and all others may do no more than both could.
+    allow(&place, "packed.db", 0o664);
+    let run = by_nobody(&place, &program, &["unpack", "packed.db", "b.db"]);
+    assert_eq!(run.code, 0, "{run:?}");
+    let mode = place.path("b.db").metadata().unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o644);
+    std::fs::remove_file(program).unwrap();
+}
+
+/// What is in such a directory is not undone.
+#[test]
+fn a_directory_that_cannot_be_read_is_an_error_where_all_is_asked_for() {
+    let place = Place::new();
+    let Some(program) = for_everybody(&place) else {
+        return;
+    };
+    std::fs::create_dir(place.path("d")).unwrap();
+    allow(&place, "d", 0o700);
+    for (then, code) in [("--undo", 2), ("--forget", 2), ("--pack", 0), ("--json", 0)] {
+        let run = by_nobody(&place, &program, &["adopt", then, "."]);
+        assert_eq!(run.code, code, "{then}: {run:?}");
+        assert!(run.stderr.contains("./d is left out"), "{run:?}");
+    }
+    std::fs::remove_file(program).unwrap();
+}
+
+/// Its mask would allow those in the list what the permissions allow the group.
+#[cfg(target_os = "linux")]
+#[test]
+fn in_a_directory_with_an_access_list_a_new_file_gives_nobody_more() {
+    use rustix::fs::{XattrFlags, getxattr, setxattr};
+    let place = Place::new();
+    std::fs::write(place.path("key"), "secret").unwrap();
+    place.database("a.db", 4096, 100);
+    allow(&place, "a.db", 0o640);
+    // The owner, a user who is named, the group, the most of both, all others.
+    let entries = [
+        (1_u16, 7_u16, u32::MAX),
+        (2, 7, 4711),
+        (4, 7, u32::MAX),
+        (16, 7, u32::MAX),
+        (32, 0, u32::MAX),
+    ];
+    let mut list = 2_u32.to_le_bytes().to_vec();
+    for (tag, may, id) in entries {
+        list.extend([tag.to_le_bytes(), may.to_le_bytes()].concat());
+        list.extend(id.to_le_bytes());
+    }
+    if let Err(why) = setxattr(
+        place.path(""),
+        "system.posix_acl_default",
+        &list,
+        XattrFlags::empty(),
+    ) {
+        return skip(Expected::ByChoice, why);
+    }
+    for arguments in [
+        &["pack", "--in-place", "a.db"][..],
+        &["rekey", "--new-key-file", "key", "a.db"],
+        &["unpack", "--in-place", "--key-file", "key", "a.db"],
+        &["pack", "a.db", "b.db"],
+        &["adopt", "--pack", "a.db"],
+        &["adopt", "--undo", "a.db"],
+    ] {
+        place.ok(arguments);
+        for name in ["a.db", "b.db", KEPT] {
+            if let Ok(found) = place.path(name).metadata() {
+                let mode = found.permissions().mode() & 0o777;
+                let has_list =
+                    getxattr(place.path(name), "system.posix_acl_access", &mut [0; 99]).is_ok();
+                assert_eq!((mode, has_list), (0o640, false), "{arguments:?}: {name}");
+            }
+        }
+    }
+}
+
 /// Neither may a user pack what would then be another's, nor in a directory that cannot be written.
 #[test]
 fn without_rights_it_is_refused() {
@@ -436,7 +653,6 @@ fn without_rights_it_is_refused() {
         }
         Run::of(command.output().unwrap())
     };
-    const NOBODY: u32 = 65534;
     if is_root {
         allow("d", 0o777);
         allow("d/a.db", 0o666);

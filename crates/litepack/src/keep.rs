@@ -7,40 +7,92 @@
 //! Until the packed file takes the name, the database has it. A call that is killed in between leaves both: the next one
 //! finds that the copy is equal, and takes it.
 
-use std::fs::{File, Metadata};
+use std::fs::File;
 use std::io::{Seek as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use litepack_database::error::{Context, cannot_read, cannot_write, refuse};
-use litepack_database::files::attributes;
 use litepack_database::files::content::{CHUNK, DatabaseBytes};
+use litepack_database::files::durable;
 use litepack_database::files::held::Held;
-use litepack_database::files::leftovers;
+use litepack_database::files::itself;
+use litepack_database::files::leftovers::{self, directory};
 use litepack_database::files::replacement::Replacement;
-use litepack_database::files::source::{Source, open_file};
+use litepack_database::files::source::Source;
+use litepack_database::names::identity::{Identity, has_name};
 
 use crate::{Error, Job, Result, register};
 
 /// Bytes that are copied between two looks whether to stop.
 const AT_ONCE: u64 = 16 << 20;
 
-/// Whether a database, plain or packed, has exactly the bytes of a plain file.
-///
-/// # Errors
-/// If one of them cannot be read, or the database is in use.
-pub fn is_equal(
-    database: impl AsRef<Path>,
-    plain: impl AsRef<Path>,
-    job: &Job<'_>,
-) -> Result<bool> {
-    register()?;
-    let mut source = Source::open(database.as_ref(), false)?;
-    source.expect_database()?;
-    source.unlock(job.key())?;
-    source.hold(job)?;
-    let plain = plain.as_ref();
-    let (file, _) = open_file(plain, false)?;
-    equal(&source, (&file, plain), job)
+/// An original that was kept. The file stays open, and no other one is taken for it.
+#[derive(Debug)]
+pub struct Original {
+    name: PathBuf,
+    file: Held,
+}
+
+impl Original {
+    /// Opens it.
+    ///
+    /// # Errors
+    /// If it is not an ordinary file, or cannot be read.
+    pub fn open(name: &Path) -> Result<Original> {
+        let file = itself::open(name, false).with_context(|| cannot_read(name))?;
+        Ok(Original {
+            name: name.to_owned(),
+            file: Held::new(file),
+        })
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &Path {
+        &self.name
+    }
+
+    /// Removes it if a database, plain or packed, has exactly its bytes, and will have them after a power loss. Whether
+    /// that is so.
+    ///
+    /// # Errors
+    /// If one of them cannot be read, or the database is in use or the original itself.
+    pub fn remove_if_equal(&self, database: &Path, job: &Job<'_>) -> Result<bool> {
+        register()?;
+        let mut source = Source::open(database, false)?;
+        source.expect_database()?;
+        source.unlock(job.key())?;
+        source.hold(job)?;
+        if Identity::of_file(source.file()) == Identity::of_file(&self.file) {
+            refuse!("{} is its own original", database.display());
+        }
+        if !equal(&source, (&self.file, &self.name), job)? {
+            return Ok(false);
+        }
+        self.remove_beside(source.file(), source.path())?;
+        Ok(true)
+    }
+
+    /// Removes it, if a file that was found to hold the same, or what is newer, has its name, and keeps it in a power loss.
+    ///
+    /// # Errors
+    /// If one of them has its name no more, or the file cannot be made durable.
+    pub fn remove_beside(&self, database: &File, path: &Path) -> Result<()> {
+        durable::sync(database)
+            .and_then(|()| durable::sync_directory(&directory(path)))
+            .with_context(|| format!("cannot make {} durable", path.display()))?;
+        for (file, name) in [(database, path), (&self.file, &self.name)] {
+            if !has_name(file, name) {
+                refuse!(
+                    "{} was replaced by another file meanwhile; try again",
+                    name.display()
+                );
+            }
+        }
+        remove_leftovers(&self.name);
+        durable::remove(&self.name)
+            .and_then(|()| durable::sync_directory(&directory(&self.name)))
+            .with_context(|| format!("cannot remove {}", self.name.display()))
+    }
 }
 
 fn equal(source: &Source, (plain, name): (&File, &Path), job: &Job<'_>) -> Result<bool> {
@@ -67,59 +119,95 @@ fn equal(source: &Source, (plain, name): (&File, &Path), job: &Job<'_>) -> Resul
 /// The original under its other name.
 pub(crate) struct Kept {
     name: PathBuf,
-    /// Whether this call made it.
-    is_new: bool,
+    /// If this call made it.
+    new: Option<File>,
     database: PathBuf,
-    original: Metadata,
+    original: Option<Identity>,
 }
 
 impl Kept {
     /// Keeps a database that is held alone.
     pub(crate) fn of(source: &Source, name: &Path, job: &Job<'_>) -> Result<Kept> {
-        let kept = |is_new| {
-            Ok(Kept {
-                name: name.to_owned(),
-                is_new,
-                database: source.path().to_owned(),
-                original: source.metadata()?,
-            })
+        let new = match name.symlink_metadata() {
+            Ok(_) => {
+                take(source, name, job)?;
+                None
+            }
+            Err(_) => copy(source, name, job)?,
         };
-        if let Ok(found) = name.symlink_metadata() {
-            let shown = name.display();
-            if !found.is_file() {
-                refuse!("{shown} is not an ordinary file");
-            }
-            let file = File::open(name).with_context(|| cannot_read(name))?;
-            let file = Held::new(file);
-            if !equal(source, (&file, name), job)? {
-                return Err(Error::Exists {
-                    path: name.to_owned(),
-                });
-            }
-            remove_leftovers(name);
-            return kept(false);
-        }
-        let copy = Replacement::beside(name.to_owned(), false)?;
-        fill(source, copy.file(), job).with_context(|| cannot_write(name))?;
-        if !equal(source, (copy.file(), name), job)? {
-            return Err(Error::Mismatch(format!(
-                "{} is not what was written to it",
-                name.display()
-            )));
-        }
-        let like = source.metadata()?;
-        attributes::copy(source.file(), copy.file());
-        copy.publish(&like, job)?;
-        kept(true)
+        Ok(Kept {
+            name: name.to_owned(),
+            new,
+            database: source.path().to_owned(),
+            original: Identity::of_file(source.file()),
+        })
     }
 
     /// Removes it again, if the database has its name still.
     pub(crate) fn withdraw(self) {
-        let is_there = self.database.symlink_metadata();
-        if self.is_new && is_there.is_ok_and(|found| is_same(&found, &self.original)) {
+        // Where that cannot be told it stays: it is in nobody's way.
+        let is_there =
+            self.original.is_some() && Identity::of_name(&self.database) == self.original;
+        if is_there && self.new.is_some_and(|new| has_name(&new, &self.name)) {
             let _ = std::fs::remove_file(self.name);
         }
     }
+}
+
+/// Takes a copy that is there, as a killed call leaves it, if it is equal and nobody else can write it.
+fn take(source: &Source, name: &Path, job: &Job<'_>) -> Result<()> {
+    let shown = name.display();
+    if !name.symlink_metadata().is_ok_and(|found| found.is_file()) {
+        refuse!("{shown} is not an ordinary file");
+    }
+    let file = itself::open(name, false).with_context(|| cannot_read(name))?;
+    let file = Held::new(file);
+    if !equal(source, (&file, name), job)? {
+        return Err(Error::Exists {
+            path: name.to_owned(),
+        });
+    }
+    if !is_ours(source, &file)? {
+        refuse!(
+            "{shown} belongs to somebody else than the database, or has other names (hard links)"
+        );
+    }
+    let rights = source.rights()?;
+    rights
+        .give(&file)
+        .and_then(|()| durable::sync(&file))
+        .and_then(|()| durable::sync_directory(&directory(name)))
+        .with_context(|| cannot_write(name))?;
+    if !has_name(&file, name) {
+        refuse!("{shown} was replaced by another file meanwhile; try again");
+    }
+    remove_leftovers(name);
+    Ok(())
+}
+
+/// Whether a file has the owner of the database, and one name.
+#[cfg(unix)]
+fn is_ours(source: &Source, file: &File) -> Result<bool> {
+    use std::os::unix::fs::MetadataExt as _;
+    let found = file.metadata().context("cannot look at the copy")?;
+    Ok(found.uid() == source.metadata()?.uid() && found.nlink() == 1)
+}
+
+#[cfg(not(unix))]
+fn is_ours(_: &Source, _: &File) -> Result<bool> {
+    Ok(true)
+}
+
+fn copy(source: &Source, name: &Path, job: &Job<'_>) -> Result<Option<File>> {
+    let copy = Replacement::beside(name.to_owned(), false)?;
+    fill(source, copy.file(), job).with_context(|| cannot_write(name))?;
+    if !equal(source, (copy.file(), name), job)? {
+        return Err(Error::Mismatch(format!(
+            "{} is not what was written to it",
+            name.display()
+        )));
+    }
+    copy.publish_like(source.file(), job)
 }
 
 /// Removes what killed calls left of copies of this name.
@@ -146,18 +234,6 @@ fn fill(source: &Source, mut copy: &File, job: &Job<'_>) -> Result<()> {
         step.add(n);
     }
     copy.flush().context("cannot copy the original")
-}
-
-#[cfg(unix)]
-fn is_same(one: &Metadata, other: &Metadata) -> bool {
-    use std::os::unix::fs::MetadataExt;
-    (one.dev(), one.ino()) == (other.dev(), other.ino())
-}
-
-/// Where that cannot be told it stays: it is in nobody's way.
-#[cfg(not(unix))]
-fn is_same(_: &Metadata, _: &Metadata) -> bool {
-    false
 }
 
 #[cfg(test)]
@@ -196,16 +272,17 @@ mod tests {
         idle.execute_batch("pragma journal_mode=memory").unwrap();
         let count = "select count(*) from t";
         idle.query_row(count, [], |_| Ok(())).unwrap();
-        pack_in_place_keeping(&path, &kept, &PackOptions::default(), &Job::default()).unwrap();
+        pack_in_place_keeping(&path, None, &kept, &PackOptions::default(), &Job::default())
+            .unwrap();
         let lost = idle.execute_batch("insert into t values ('lost')");
         let lost = lost.unwrap_err().to_string();
         assert!(lost.contains("not a database"), "{lost}");
         assert!(std::fs::read(&kept).unwrap() == before);
-        assert!(is_equal(&path, &kept, &Job::default()).unwrap());
         let db = crate::open(&path).unwrap();
         db.execute_batch("insert into t values (1)").unwrap();
         drop(db);
-        assert!(!is_equal(&path, &kept, &Job::default()).unwrap());
+        let original = Original::open(&kept).unwrap();
+        assert!(!original.remove_if_equal(&path, &Job::default()).unwrap());
         assert_eq!(names(place.path()), ["a.db", "kept"]);
     }
 
@@ -218,13 +295,77 @@ mod tests {
         let mut other = before.clone();
         *other.last_mut().unwrap() ^= 1;
         std::fs::write(&kept, &other).unwrap();
-        let pack = || pack_in_place_keeping(&path, &kept, &PackOptions::default(), &Job::default());
+        let pack =
+            || pack_in_place_keeping(&path, None, &kept, &PackOptions::default(), &Job::default());
         assert!(matches!(pack(), Err(Error::Exists { .. })));
         assert!(std::fs::read(&path).unwrap() == before && std::fs::read(&kept).unwrap() == other);
         std::fs::write(&kept, &before).unwrap();
         pack().unwrap();
         assert!(std::fs::read(&kept).unwrap() == before);
         assert_eq!(names(place.path()), ["a.db", "kept"]);
+    }
+
+    /// Its owner could write into it, and so could who has another name of it.
+    #[cfg(unix)]
+    #[test]
+    fn a_copy_that_somebody_else_may_write_is_not_taken() {
+        use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
+        let place = tempfile::tempdir().unwrap();
+        let (path, kept) = (database(place.path()), place.path().join("kept"));
+        let before = std::fs::read(&path).unwrap();
+        let pack =
+            || pack_in_place_keeping(&path, None, &kept, &PackOptions::default(), &Job::default());
+        std::fs::write(&kept, &before).unwrap();
+        let refused = || {
+            let why = pack().unwrap_err().to_string();
+            assert!(why.contains("belongs to somebody else"), "{why}");
+            assert!(std::fs::read(&path).unwrap() == before);
+        };
+        std::fs::hard_link(&kept, place.path().join("second")).unwrap();
+        refused();
+        std::fs::remove_file(place.path().join("second")).unwrap();
+        // Only who may do everything can make one.
+        if chown(&kept, Some(4711), None).is_ok() {
+            refused();
+            chown(&kept, Some(path.metadata().unwrap().uid()), None).unwrap();
+        }
+        std::fs::set_permissions(&kept, std::fs::Permissions::from_mode(0o666)).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+        pack().unwrap();
+        let mode = kept.metadata().unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
+
+    /// Of the file that was compared, and of the database that it was compared with.
+    #[test]
+    fn an_original_is_removed_beside_its_equal_and_no_other_file_is() {
+        let place = tempfile::tempdir().unwrap();
+        let (path, kept) = (database(place.path()), place.path().join("kept"));
+        let copy = || std::fs::copy(&path, &kept).unwrap();
+        let job = Job::default();
+        copy();
+        let original = Original::open(&kept).unwrap();
+        std::fs::rename(&kept, place.path().join("moved")).unwrap();
+        copy();
+        let why = original
+            .remove_if_equal(&path, &job)
+            .unwrap_err()
+            .to_string();
+        assert!(why.contains("was replaced"), "{why}");
+        let original = Original::open(&kept).unwrap();
+        let why = original
+            .remove_if_equal(&kept, &job)
+            .unwrap_err()
+            .to_string();
+        assert!(why.contains("its own original"), "{why}");
+        assert!(kept.exists());
+        let source = File::open(&path).unwrap();
+        std::fs::rename(&path, place.path().join("b.db")).unwrap();
+        std::fs::write(&path, "other").unwrap();
+        assert!(original.remove_beside(&source, &path).is_err() && kept.exists());
+        std::fs::rename(place.path().join("b.db"), &path).unwrap();
+        assert!(original.remove_if_equal(&path, &job).unwrap());
+        assert_eq!(names(place.path()), ["a.db", "moved"]);
     }
 
     /// Stopped when the copy has its name, and the packed file not yet.
@@ -249,7 +390,7 @@ mod tests {
         };
         let job = Job::default().with_stop(&stop).with_progress(&watch);
         let stopped =
-            pack_in_place_keeping(&path, &kept, &PackOptions::default(), &job).unwrap_err();
+            pack_in_place_keeping(&path, None, &kept, &PackOptions::default(), &job).unwrap_err();
         assert!(stopped.is_interrupted(), "{stopped}");
         assert_eq!(seen.into_inner(), 1);
         assert!(std::fs::read(&path).unwrap() == before);

@@ -89,6 +89,8 @@ pub use {
 #[cfg(feature = "rusqlite")]
 #[doc(hidden)]
 pub use pack::pack_in_place_keeping;
+#[doc(hidden)]
+pub use unpack::unpack_in_place_of;
 
 pub use litepack_database::{Error, Result, register, remote_uri, uri};
 pub use litepack_engine::FileKind;

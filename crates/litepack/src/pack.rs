@@ -20,6 +20,7 @@ use litepack_database::files::object;
 use litepack_database::files::replacement::Replacement;
 use litepack_database::files::source::Source;
 use litepack_database::job::Unit;
+use litepack_database::names::identity::Identity;
 use litepack_engine::FileKind;
 use litepack_engine::plan::{self, Effort, Plan};
 use litepack_engine::references::{Estimate, Groups, References};
@@ -163,7 +164,7 @@ pub fn pack(
     if options.drop_free_pages {
         source.drop_free_pages(job)?;
     }
-    let like = source.metadata()?;
+    let like = source.rights()?;
     let sizes = fill_and_compare(&source, &target, effort, job)?;
     target.publish(&like, job)?;
     Ok(sizes)
@@ -182,23 +183,29 @@ pub fn pack_in_place(
 }
 
 /// The same, and what the database was is then in `kept`, a name in the same directory. If a file has that name already,
-/// it has to be equal to the database.
+/// it has to be equal to the database. The database has to be the file that the caller has looked at.
 ///
 /// # Errors
 /// As [`pack`].
 #[doc(hidden)]
 pub fn pack_in_place_keeping(
     file: impl AsRef<Path>,
+    looked_at: Option<Identity>,
     kept: impl AsRef<Path>,
     options: &PackOptions,
     job: &Job<'_>,
 ) -> Result<Sizes> {
-    in_place(file.as_ref(), Some(kept.as_ref()), options, job)
+    in_place(
+        file.as_ref(),
+        Some((kept.as_ref(), looked_at)),
+        options,
+        job,
+    )
 }
 
 fn in_place(
     file: &Path,
-    kept: Option<&Path>,
+    kept: Option<(&Path, Option<Identity>)>,
     options: &PackOptions,
     job: &Job<'_>,
 ) -> Result<Sizes> {
@@ -206,16 +213,18 @@ fn in_place(
     let mut source = Source::open(file, true)?;
     source.expect_plain()?;
     source.hold_alone(job)?;
-    let target = Replacement::in_place(source.path())?;
+    source.expect_identity(kept.and_then(|(_, looked_at)| looked_at))?;
+    let target = Replacement::in_place(&source)?;
     source.expect_whole()?;
     if options.drop_free_pages {
         source.drop_free_pages(job)?;
     }
-    let like = source.metadata()?;
-    source.warn_of_links(&like, job);
+    source.warn_of_links(&source.metadata()?, job);
     let sizes = fill_and_compare(&source, &target, effort, job)?;
-    let kept = kept.map(|name| Kept::of(&source, name, job)).transpose()?;
-    let replaced = target.publish_over(source, &like, job);
+    let kept = kept
+        .map(|(name, _)| Kept::of(&source, name, job))
+        .transpose()?;
+    let replaced = target.publish_over(source, job);
     if let (Err(_), Some(kept)) = (&replaced, kept) {
         kept.withdraw();
     }

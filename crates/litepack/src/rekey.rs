@@ -15,7 +15,8 @@ use litepack_database::error::{Context, cannot_read, cannot_write, refuse};
 use litepack_database::files::content::DatabaseBytes;
 use litepack_database::files::not_applied;
 use litepack_database::files::replacement::Replacement;
-use litepack_database::files::source::{Source, has_name};
+use litepack_database::files::source::Source;
+use litepack_database::names::identity::has_name;
 use litepack_engine::FileKind;
 use litepack_engine::plan::Effort;
 use litepack_io::storage::ReadAt;
@@ -124,7 +125,7 @@ fn make_anew(
     source.hold_alone(job)?;
     // They are as the file was.
     not_applied::tell(source.opened(), job);
-    let target = Replacement::in_place(source.path())?;
+    let target = Replacement::in_place(&source)?;
     let like = source.metadata()?;
     source.warn_of_links(&like, job);
     let (new, name) = (target.file(), target.name());
@@ -141,7 +142,7 @@ fn make_anew(
         before: like.len(),
         after: ReadAt::len(new).with_context(|| cannot_write(name))?,
     };
-    target.publish_over(source, &like, job)?;
+    target.publish_over(source, job)?;
     Ok(sizes)
 }
 

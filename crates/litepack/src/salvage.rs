@@ -139,7 +139,7 @@ pub fn salvage(
     let target = Replacement::of(target, source.path(), options.replace, job)?;
     source.hold_damaged(job)?;
     not_applied::tell(source.opened(), job);
-    let like = source.metadata()?;
+    let like = source.rights()?;
     let mut image = Image::read(&source, spares, &target, job)?;
     let mut found = Salvaged {
         pages: image.header.pages.into(),

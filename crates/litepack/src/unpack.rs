@@ -6,6 +6,7 @@ use litepack_database::bytes::reader;
 use litepack_database::error::{Context, cannot_read, cannot_write};
 use litepack_database::files::replacement::Replacement;
 use litepack_database::files::source::Source;
+use litepack_database::names::identity::Identity;
 use litepack_io::storage::Storage;
 
 use crate::{Job, Result, Sizes, register};
@@ -45,13 +46,10 @@ pub fn unpack(
     let mut source = open(source.as_ref(), false, job)?;
     let target = Replacement::of(target.as_ref(), source.path(), options.replace, job)?;
     source.hold(job)?;
-    let before = source.metadata()?;
+    let (before, like) = (source.metadata()?.len(), source.rights()?);
     let after = write_and_compare(&source, &target, job)?;
-    target.publish(&before, job)?;
-    Ok(Sizes {
-        before: before.len(),
-        after,
-    })
+    target.publish(&like, job)?;
+    Ok(Sizes { before, after })
 }
 
 /// Replaces a packed file by the plain database in it. No other program may have it open.
@@ -59,14 +57,28 @@ pub fn unpack(
 /// # Errors
 /// As [`unpack`].
 pub fn unpack_in_place(file: impl AsRef<Path>, job: &Job<'_>) -> Result<Sizes> {
+    unpack_in_place_of(file, None, job)
+}
+
+/// The same, of the file that the caller has looked at.
+///
+/// # Errors
+/// As [`unpack`].
+#[doc(hidden)]
+pub fn unpack_in_place_of(
+    file: impl AsRef<Path>,
+    looked_at: Option<Identity>,
+    job: &Job<'_>,
+) -> Result<Sizes> {
     let mut source = open(file.as_ref(), true, job)?;
     source.hold_alone(job)?;
-    let target = Replacement::in_place(source.path())?;
+    source.expect_identity(looked_at)?;
+    let target = Replacement::in_place(&source)?;
     let before = source.metadata()?;
     source.warn_of_links(&before, job);
     let after = write_and_compare(&source, &target, job)?;
     let len = before.len();
-    target.publish_over(source, &before, job)?;
+    target.publish_over(source, job)?;
     Ok(Sizes { before: len, after })
 }
 

@@ -101,7 +101,7 @@ pub fn tune(database: impl AsRef<Path>, options: &TuneOptions, job: &Job<'_>) ->
         let svg = chart::of(&report)?;
         let written = std::io::Write::write_all(&mut chart.file(), svg.as_bytes());
         written.context("cannot write the chart")?;
-        chart.publish(origin.metadata(), job)?;
+        chart.publish(&origin.rights()?, job)?;
     }
     Ok(report)
 }

@@ -43,7 +43,7 @@ pub fn of(found: &Found) -> String {
              program has put another database there"
         )),
         State::OriginalAlone => {
-            lines.push("an original whose database is not there; give it that name".into());
+            lines.push("an original whose database is not there, or is no database any more; give it that name".into());
         }
     }
     // That a program cannot open it was said.

@@ -1,14 +1,14 @@
-//! What a file system notes of a file besides owner and permissions: access lists, labels, what users noted. A file that
-//! takes the place of another takes them over, as far as we are allowed to: never a reason to fail.
-//!
-//! An access list has to come along. The permissions of a file that has one are the most that it allows; without it they
-//! would be what a whole group may do.
+//! What a file system notes of a file besides who may do what with it: labels, and what users noted. A file that takes the
+//! place of another takes them over, as far as we are allowed to: never a reason to fail.
 
 use std::fs::File;
 
 /// No system allows for a longer list of names, or a longer value.
 #[cfg(any(target_os = "linux", target_os = "android"))]
-const LEN_MAX: usize = 64 << 10;
+pub const LEN_MAX: usize = 64 << 10;
+/// The name of the access list, which is given with the other [`rights`](crate::files::rights).
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub const LIST: &str = "system.posix_acl_access";
 
 /// Gives one file those of another.
 #[cfg(any(target_os = "linux", target_os = "android"))]
@@ -21,7 +21,7 @@ pub fn copy(from: &File, to: &File) {
     let names = names.get(..len).unwrap_or_default();
     for name in names
         .split(|byte| *byte == 0)
-        .filter(|name| !name.is_empty())
+        .filter(|name| !name.is_empty() && *name != LIST.as_bytes())
     {
         let Ok(len) = rustix::fs::fgetxattr(from, name, value.as_mut_slice()) else {
             continue;

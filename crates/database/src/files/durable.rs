@@ -45,6 +45,7 @@ fn note(_: &'static str, _: Option<&Path>) {}
 use notes::note;
 
 #[cfg(test)]
+/// The steps that were taken.
 pub mod notes {
     use std::cell::RefCell;
     use std::path::Path;

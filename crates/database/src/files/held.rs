@@ -55,9 +55,10 @@ impl Drop for Held {
 
 #[cfg(unix)]
 mod unix {
-    use std::fs::{File, Metadata, metadata, read_dir};
-    use std::os::unix::fs::MetadataExt;
+    use std::fs::{File, metadata, read_dir};
     use std::sync::{Mutex, PoisonError};
+
+    use crate::names::identity::Identity;
 
     /// A directory of all descriptors of the process.
     #[cfg(any(target_os = "linux", target_os = "android"))]
@@ -68,26 +69,22 @@ mod unix {
     /// Files kept open for the sake of others.
     static KEPT: Mutex<Vec<File>> = Mutex::new(Vec::new());
 
-    /// Device and number of a file.
-    fn identity(metadata: &Metadata) -> (u64, u64) {
-        (metadata.dev(), metadata.ino())
-    }
-
     /// The files of all descriptors of the process. Empty where it cannot be told.
-    fn all_open() -> Vec<(u64, u64)> {
+    fn all_open() -> Vec<Identity> {
         let descriptors = read_dir(DESCRIPTORS).into_iter().flatten().flatten();
         let files = descriptors.filter_map(|descriptor| metadata(descriptor.path()).ok());
-        files.map(|metadata| identity(&metadata)).collect()
+        files
+            .filter_map(|metadata| Identity::of(&metadata))
+            .collect()
     }
 
     /// Closes the file, and those kept before, unless something else has them open or that cannot be told.
     pub(super) fn close(file: File) {
         let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
         kept.push(file);
-        let of = |file: &File| file.metadata().ok().map(|found| identity(&found));
-        let ours: Vec<_> = kept.iter().map(of).collect();
+        let ours: Vec<_> = kept.iter().map(Identity::of_file).collect();
         let open = all_open();
-        let others_have = |id: &Option<(u64, u64)>| {
+        let others_have = |id: &Option<Identity>| {
             let by_us = ours.iter().filter(|other| *other == id).count();
             let by_all = open.iter().filter(|other| Some(**other) == *id).count();
             by_all != by_us

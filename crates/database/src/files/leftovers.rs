@@ -9,7 +9,7 @@
 //! other everywhere, there is no lock, and nothing is a leftover.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::{File, OpenOptions, read_dir, remove_file};
+use std::fs::{File, read_dir, remove_file};
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -20,8 +20,10 @@ use tempfile::NamedTempFile;
 use crate::Result;
 use crate::error::Context;
 use crate::files::durable;
+use crate::files::itself;
 use crate::job::Job;
 use crate::names::holders;
+use crate::names::identity::has_name;
 use crate::names::{PACKED, PLAIN, with_suffix};
 
 /// Whether a lock of ours leaves SQLite's alone, but for some servers.
@@ -88,7 +90,7 @@ pub fn create(directory: &Path, target: &OsStr) -> io::Result<NamedTempFile> {
             Ok(file) => match file.as_file().try_lock() {
                 Err(std::fs::TryLockError::WouldBlock) => {}
                 // Where there are no locks, no command takes it for a leftover.
-                _ if is_there(file) => break,
+                _ if has_name(file.as_file(), file.path()) => break,
                 _ => {}
             },
         }
@@ -96,25 +98,10 @@ pub fn create(directory: &Path, target: &OsStr) -> io::Result<NamedTempFile> {
     result
 }
 
-/// Whether the name of a file is still its own.
-fn is_there(file: &NamedTempFile) -> bool {
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::MetadataExt;
-        let id = |found: std::fs::Metadata| (found.dev(), found.ino());
-        let (open, named) = (file.as_file().metadata(), file.path().symlink_metadata());
-        matches!((open.map(id), named.map(id)), (Ok(open), Ok(named)) if open == named)
-    }
-    #[cfg(not(unix))]
-    {
-        file.path().exists()
-    }
-}
-
 /// A temporary file of a command that was killed, locked.
 pub struct Leftover {
     path: PathBuf,
-    _locked: File,
+    locked: File,
 }
 
 impl Leftover {
@@ -125,6 +112,9 @@ impl Leftover {
 
     /// Deletes it, and what SQLite may have left beside it.
     pub fn remove(self) -> io::Result<()> {
+        if !has_name(&self.locked, &self.path) {
+            return Ok(());
+        }
         for suffix in ["-shm"].into_iter().chain(PLAIN.all()).chain(PACKED.all()) {
             let _ = remove_file(with_suffix(&self.path, suffix));
         }
@@ -152,12 +142,9 @@ pub fn beside(target: &Path) -> Vec<Leftover> {
         if !holders::of(&path).is_empty() {
             return None;
         }
-        let file = OpenOptions::new().read(true).write(true).open(&path).ok()?;
+        let file = itself::open(&path, true).ok()?;
         file.try_lock().ok()?;
-        Some(Leftover {
-            path,
-            _locked: file,
-        })
+        Some(Leftover { path, locked: file })
     });
     leftovers.collect()
 }

@@ -9,14 +9,16 @@
 //! leftovers.rs    temporary files, and what is left of them
 //! not_applied.rs  WALs that are another database's
 //! structure.rs    whether its pages make trees                         bound.rs        SQL on it has an end
-//! schema.rs       columns of tables                            attributes.rs   what a file system notes of a file besides
+//! schema.rs       columns of tables                            rights.rs       who may do what with a file
+//! itself.rs       a file by its own name, not by a link        attributes.rs   what a file system notes of it besides
 //! ```
 
 pub mod attributes;
 pub mod bound;
 pub mod content;
-mod durable;
+pub mod durable;
 pub mod held;
+pub mod itself;
 pub mod leftovers;
 pub mod not_applied;
 pub mod object;
@@ -24,6 +26,7 @@ pub mod origin;
 #[cfg(feature = "patterns")]
 pub mod patterns;
 pub mod replacement;
+pub mod rights;
 pub mod schema;
 pub mod source;
 pub mod structure;

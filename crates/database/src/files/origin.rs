@@ -20,6 +20,7 @@ use crate::bytes::unlocked::Unlocked;
 use crate::bytes::unlocked::of_archive;
 use crate::error::{Context, cannot_read, refuse};
 use crate::files::held::Held;
+use crate::files::rights::Rights;
 use crate::files::source::{distrust, open_file, open_unlocked};
 use crate::files::structure::expect_trees;
 use crate::names::{Suffixes, with_suffix};
@@ -125,6 +126,11 @@ impl Origin {
     /// Its length and permissions when it was opened.
     pub fn metadata(&self) -> &Metadata {
         &self.before
+    }
+
+    /// Who may do what with it.
+    pub fn rights(&self) -> Result<Rights> {
+        Rights::of(&self.file).with_context(|| cannot_read(&self.shown))
     }
 
     /// The name by which SQLite reads it.

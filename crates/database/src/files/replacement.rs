@@ -7,7 +7,7 @@
 //! For an object in a store (`s3://bucket/key`) it is a file without a name in the directory for temporary files, which
 //! is uploaded when all of it is there.
 
-use std::fs::{File, Metadata};
+use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
@@ -18,8 +18,10 @@ use crate::files::attributes;
 use crate::files::durable;
 use crate::files::leftovers::{self, directory, remove_wal};
 use crate::files::object;
-use crate::files::source::{Source, applied, has_name};
+use crate::files::rights::Rights;
+use crate::files::source::{Source, applied};
 use crate::job::Unit;
+use crate::names::identity::has_name;
 use crate::names::{PACKED, PLAIN, is_same_file, with_suffix};
 use crate::{Error, Job, Result};
 
@@ -85,9 +87,17 @@ impl Replacement {
         Ok(replacement)
     }
 
-    /// For the file `target` itself, which the caller has locked.
-    pub fn in_place(target: &Path) -> Result<Replacement> {
-        Replacement::beside(target.to_owned(), true)
+    /// For a database itself, which the caller has locked. It is an error if the new file could not have its owner.
+    pub fn in_place(old: &Source) -> Result<Replacement> {
+        let replacement = Replacement::beside(old.path().to_owned(), true)?;
+        let rights = old.rights()?;
+        if rights.give_owner(replacement.file()).is_err() {
+            let (name, (user, group)) = (old.shown().display(), rights.owner());
+            refuse!(
+                "{name} belongs to user {user} and group {group}, and the new file would not: you may not give it to them"
+            );
+        }
+        Ok(replacement)
     }
 
     /// For a name, whatever there is now.
@@ -135,28 +145,43 @@ impl Replacement {
         }
     }
 
-    /// Gives the file the permissions of `like` and its name, and returns once that would survive a
-    /// power loss.
-    pub fn publish(self, like: &Metadata, job: &Job<'_>) -> Result<()> {
-        self.replace(None, like, job)
+    /// Gives the file these rights, as far as that is allowed, and its name, and returns once that would survive a power
+    /// loss.
+    pub fn publish(self, rights: &Rights, job: &Job<'_>) -> Result<()> {
+        self.replace(None, &Like::AtMost(rights), job).map(drop)
+    }
+
+    /// The same with all that is noted of another file. It is an error if it cannot have the same rights. Returns the file.
+    pub fn publish_like(self, other: &File, job: &Job<'_>) -> Result<Option<File>> {
+        self.replace(None, &Like::All(other), job)
     }
 
     /// The same in place of a database that is held alone: its WAL goes, and who waits for it is told.
-    pub fn publish_over(self, old: Source, like: &Metadata, job: &Job<'_>) -> Result<()> {
-        self.replace(Some(old), like, job)
+    pub fn publish_over(self, old: Source, job: &Job<'_>) -> Result<()> {
+        self.replace(Some(old), &Like::Old, job).map(drop)
     }
 
-    fn replace(self, old: Option<Source>, like: &Metadata, job: &Job<'_>) -> Result<()> {
+    fn replace(self, old: Option<Source>, like: &Like<'_>, job: &Job<'_>) -> Result<Option<File>> {
         let name = self.target.display();
         let temp = match self.content {
             Unpublished::Beside(temp) => temp,
             Unpublished::Object(url, file) => {
-                return object::upload(&url, &file, self.overwrite, job);
+                return object::upload(&url, &file, self.overwrite, job).map(|()| None);
             }
         };
-        adopt(temp.as_file(), like);
-        if let Some(old) = &old {
-            attributes::copy(old.file(), temp.as_file());
+        let same = match like {
+            Like::AtMost(_) => None,
+            Like::All(other) => Some(*other),
+            Like::Old => old.as_ref().map(Source::file),
+        };
+        let rights = match (like, same) {
+            (Like::AtMost(rights), _) => rights.give_at_most(temp.as_file()),
+            (_, Some(same)) => Rights::of(same).and_then(|rights| rights.give(temp.as_file())),
+            (_, None) => Ok(()),
+        };
+        rights.with_context(|| format!("cannot give {name} its owner and permissions"))?;
+        if let Some(same) = same {
+            attributes::copy(same, temp.as_file());
         }
         let step = job.step("syncing", Unit::Tasks, None);
         durable::sync(temp.as_file()).with_context(|| format!("cannot write {name}"))?;
@@ -173,21 +198,35 @@ impl Replacement {
             }
             old.drop_wal()?;
         }
-        if self.overwrite {
-            temp.persist(&self.target)
-                .with_context(|| format!("cannot replace {name}"))?;
-        } else {
-            temp.persist_noclobber(&self.target)
-                .with_context(|| format!("cannot create {name}"))?;
+        if !has_name(temp.as_file(), temp.path()) {
+            refuse!("the new file for {name} was replaced by another one meanwhile; try again");
         }
+        let new = match self.overwrite {
+            true => temp
+                .persist(&self.target)
+                .with_context(|| format!("cannot replace {name}")),
+            false => temp
+                .persist_noclobber(&self.target)
+                .with_context(|| format!("cannot create {name}")),
+        }?;
         durable::named(&self.target);
         durable::sync_directory(&directory(&self.target))
             .with_context(|| format!("{name} is written but may not survive a power loss"))?;
         if let Some(old) = old {
             old.retire();
         }
-        Ok(())
+        Ok(Some(new))
     }
+}
+
+/// What the new file has of another one.
+enum Like<'a> {
+    /// No more than these rights.
+    AtMost(&'a Rights),
+    /// All that is noted of it.
+    All(&'a File),
+    /// The same of the one that it replaces.
+    Old,
 }
 
 /// Sees to it that nothing of another database is beside the new file. It is an error if there is a journal, or a WAL
@@ -243,18 +282,6 @@ fn without_path(error: io::Error) -> io::Error {
     }
 }
 
-/// Takes over owner and permissions, as far as we are allowed to: never a reason to fail.
-#[cfg(unix)]
-fn adopt(file: &File, like: &Metadata) {
-    use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
-    let _ = fchown(file, Some(like.uid()), Some(like.gid()));
-    let mode = std::fs::Permissions::from_mode(like.mode() & 0o777);
-    let _ = file.set_permissions(mode);
-}
-
-#[cfg(not(unix))]
-fn adopt(_: &File, _: &Metadata) {}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -273,7 +300,7 @@ mod tests {
             let refused = new().err().unwrap().to_string();
             assert!(refused.contains("a.db-wal exists"), "{refused}");
         }
-        let like = target.metadata().unwrap();
+        let like = rights(&target);
         let refused = replacement.publish(&like, &Job::default()).unwrap_err();
         assert!(refused.to_string().contains("a.db-wal exists"), "{refused}");
         assert_eq!(std::fs::read(&target).unwrap(), b"old");
@@ -300,7 +327,7 @@ mod tests {
             reader.query_row(count, [], |_| Ok(())).unwrap();
             reader
         };
-        let like = target.metadata().unwrap();
+        let like = rights(&target);
         let new = || Replacement::of(&target, Path::new(""), true, &Job::default());
         let reader = read();
         assert!(matches!(new(), Err(Error::InUse { .. })));
@@ -338,11 +365,8 @@ mod tests {
         durable::notes::take();
         let mut source = Source::open(&target, true).unwrap();
         source.hold_alone(&Job::default()).unwrap();
-        let replacement = Replacement::in_place(&target).unwrap();
-        let like = target.metadata().unwrap();
-        replacement
-            .publish_over(source, &like, &Job::default())
-            .unwrap();
+        let replacement = Replacement::in_place(&source).unwrap();
+        replacement.publish_over(source, &Job::default()).unwrap();
         let steps = durable::notes::take();
         let steps: Vec<(&str, &str)> = steps.iter().map(|(step, name)| (*step, &**name)).collect();
         let begins = [("sync", ""), ("sync", ""), ("remove", "a.db-wal")];
@@ -371,8 +395,64 @@ mod tests {
         assert_eq!(seen.len(), 3, "{seen:?}");
     }
 
+    fn rights(path: &Path) -> Rights {
+        Rights::of(&File::open(path).unwrap()).unwrap()
+    }
+
+    /// What came meanwhile is another program's, and may be the only copy.
+    #[cfg(unix)]
+    #[test]
+    fn a_file_that_took_the_name_meanwhile_is_not_replaced() {
+        for by_link in [false, true] {
+            let place = tempfile::tempdir().unwrap();
+            let path = |name: &str| place.path().join(name);
+            let db = rusqlite::Connection::open(path("a.db")).unwrap();
+            db.execute_batch("CREATE TABLE t(a)").unwrap();
+            drop(db);
+            let mut source = Source::open(&path("a.db"), true).unwrap();
+            source.hold_alone(&Job::default()).unwrap();
+            let replacement = Replacement::in_place(&source).unwrap();
+            match by_link {
+                false => {
+                    std::fs::write(path("b.db"), "precious").unwrap();
+                    std::fs::rename(path("b.db"), path("a.db")).unwrap();
+                }
+                // The name is not that of the file any more, but a link's.
+                true => {
+                    std::fs::rename(path("a.db"), path("b.db")).unwrap();
+                    std::os::unix::fs::symlink("b.db", path("a.db")).unwrap();
+                }
+            }
+            let before = std::fs::read(path("a.db")).unwrap();
+            let refused = replacement.publish_over(source, &Job::default());
+            let refused = refused.unwrap_err().to_string();
+            assert!(
+                refused.contains("was replaced by another file"),
+                "{refused}"
+            );
+            assert_eq!(std::fs::read(path("a.db")).unwrap(), before);
+            let names = std::fs::read_dir(place.path()).unwrap().count();
+            assert_eq!(names, 1 + usize::from(by_link));
+        }
+    }
+
+    /// Who may write in the directory may put it there.
+    #[test]
+    fn only_what_was_written_takes_the_name() {
+        let place = tempfile::tempdir().unwrap();
+        let target = place.path().join("a.db");
+        let replacement = Replacement::beside(target.clone(), false).unwrap();
+        let written = replacement.beside_path().unwrap().to_owned();
+        let like = rights(&written);
+        std::fs::rename(&written, place.path().join("other")).unwrap();
+        std::fs::write(&written, "forged").unwrap();
+        let refused = replacement.publish(&like, &Job::default()).unwrap_err();
+        assert!(refused.to_string().contains("replaced by another one"));
+        assert!(!target.exists());
+    }
+
     /// As [`Replacement::of`], and the file was opened after that.
-    fn new_beside(target: &Path, like: &Metadata) -> Result<()> {
+    fn new_beside(target: &Path, like: &Rights) -> Result<()> {
         let mut replacement = Replacement::beside(target.to_owned(), true)?;
         replacement.is_held = false;
         replacement.publish(like, &Job::default())

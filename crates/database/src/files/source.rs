@@ -8,7 +8,7 @@
 //! the new file, and [`Source::retire`] has made the old one unreadable. So that program is told to open the file anew
 //! ("file is not a database"), and does not go on in a database that no other program sees.
 
-use std::fs::{File, Metadata, OpenOptions};
+use std::fs::{File, Metadata};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -31,8 +31,11 @@ use crate::error::{Context, cannot_read, refuse};
 use crate::files::bound::read_schema;
 use crate::files::durable;
 use crate::files::held::Held;
+use crate::files::itself;
 use crate::files::leftovers::{directory, remove_wal};
+use crate::files::rights::Rights;
 use crate::job::Interrupts;
+use crate::names::identity::{Identity, has_name};
 use crate::names::{PACKED, Suffixes, with_suffix};
 use crate::{Error, Job, Result};
 
@@ -234,6 +237,11 @@ impl Source {
         metadata.with_context(|| cannot_read(&self.shown))
     }
 
+    /// Who may do what with it.
+    pub fn rights(&self) -> Result<Rights> {
+        Rights::of(&self.file).with_context(|| cannot_read(&self.shown))
+    }
+
     /// Says that the file has other names, which keep what it was when it is replaced.
     pub fn warn_of_links(&self, metadata: &Metadata, job: &Job<'_>) {
         let others = links(metadata).saturating_sub(1);
@@ -399,9 +407,22 @@ impl Source {
         }
         (self.index, self.frames) = (None, None);
         (self.connection, self.interrupts) = (None, None);
+        Err(Untaken::Other(self.replaced()))
+    }
+
+    /// An error if this is not the file that a caller has looked at before.
+    pub fn expect_identity(&self, looked_at: Option<Identity>) -> Result<()> {
+        if looked_at.is_some() && looked_at != Identity::of_file(&self.file) {
+            return Err(self.replaced());
+        }
+        Ok(())
+    }
+
+    fn replaced(&self) -> Error {
         let name = self.shown.display();
-        let why = format!("{name} was replaced by another file meanwhile; try again");
-        Err(Untaken::Other(Error::Refused(why)))
+        Error::Refused(format!(
+            "{name} was replaced by another file meanwhile; try again"
+        ))
     }
 
     fn keep(&mut self, connection: Connection, interrupts: Interrupts) {
@@ -636,9 +657,8 @@ pub fn open_file(shown: &Path, writable: bool) -> Result<(Held, PathBuf)> {
     }
     let cannot = || format!("cannot open {name}");
     let path = shown.canonicalize().with_context(cannot)?;
-    let mut options = OpenOptions::new();
-    let file = options.read(true).write(writable).open(&path);
-    Ok((Held::new(file.with_context(cannot)?), path))
+    let file = itself::open(&path, writable).with_context(cannot)?;
+    Ok((Held::new(file), path))
 }
 
 fn is_busy(error: &rusqlite::Error) -> bool {
@@ -654,21 +674,6 @@ fn is_unwritable(error: &rusqlite::Error) -> bool {
         error.sqlite_error_code(),
         Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly)
     )
-}
-
-/// Whether a file has this name.
-#[cfg(unix)]
-pub fn has_name(file: &File, path: &Path) -> bool {
-    use std::os::unix::fs::MetadataExt;
-    let id = |found: Metadata| (found.dev(), found.ino());
-    let (open, named) = (file.metadata().map(id), path.metadata().map(id));
-    matches!((open, named), (Ok(open), Ok(named)) if open == named)
-}
-
-/// Where a file that is open cannot lose its name.
-#[cfg(not(unix))]
-pub fn has_name(_: &File, _: &Path) -> bool {
-    true
 }
 
 fn nothing_links_to(file: &File) -> bool {

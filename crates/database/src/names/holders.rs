@@ -38,9 +38,9 @@ mod linux {
     use std::collections::BTreeSet;
     use std::ffi::OsString;
     use std::fs::{metadata, read_dir, read_link, read_to_string};
-    use std::os::unix::fs::MetadataExt;
     use std::path::{Path, PathBuf};
 
+    use crate::names::identity::Identity;
     use crate::names::{PACKED, PLAIN, with_suffix};
     use crate::printable;
 
@@ -55,10 +55,9 @@ mod linux {
             "-shm",
         ];
         let files: Vec<PathBuf> = suffixes.map(|suffix| with_suffix(database, suffix)).into();
-        let ids: Vec<(u64, u64)> = files
+        let ids: Vec<Identity> = files
             .iter()
-            .filter_map(|file| file.metadata().ok())
-            .map(|found| (found.dev(), found.ino()))
+            .filter_map(|file| Identity::of(&file.metadata().ok()?))
             .collect();
         let names: Vec<OsString> = files
             .iter()
@@ -86,7 +85,7 @@ mod linux {
 
     /// Whether a process has one of the files open. Only descriptors of a fitting name are looked at more closely: a file
     /// of another one may be on a server that does not answer.
-    fn has_open(process: u32, names: &[OsString], ids: &[(u64, u64)]) -> bool {
+    fn has_open(process: u32, names: &[OsString], ids: &[Identity]) -> bool {
         let directory = format!("/proc/{process}/fd");
         numbers(&directory).any(|number| {
             let descriptor = format!("{directory}/{number}");
@@ -96,13 +95,13 @@ mod linux {
                 .and_then(Path::file_name)
                 .is_some_and(|name| names.iter().any(|known| known == name));
             fits && metadata(&descriptor)
-                .is_ok_and(|found| ids.contains(&(found.dev(), found.ino())))
+                .is_ok_and(|found| Identity::of(&found).is_some_and(|id| ids.contains(&id)))
         })
     }
 
     /// Numbers of the processes that hold a lock on one of the files, by
     /// <https://man7.org/linux/man-pages/man5/proc_locks.5.html>.
-    fn locking(ids: &[(u64, u64)]) -> BTreeSet<u32> {
+    fn locking(ids: &[Identity]) -> BTreeSet<u32> {
         let locks = read_to_string("/proc/locks").unwrap_or_default();
         let of = |line: &str| {
             let mut fields = line.split_whitespace().skip(4);
@@ -111,7 +110,7 @@ mod linux {
             let mut hex = || u64::from_str_radix(place.next()?, 16).ok();
             let (major, minor) = (hex()?, hex()?);
             let inode = place.next()?.parse().ok()?;
-            ids.contains(&(device(major, minor), inode))
+            ids.contains(&Identity::of_numbers(device(major, minor), inode))
                 .then_some(process)
         };
         locks.lines().filter_map(of).collect()

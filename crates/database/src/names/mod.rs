@@ -2,11 +2,12 @@
 //!
 //! ```text
 //! uri.rs        how a database is named to SQLite      printable.rs   names and text as they may be shown
-//! holders.rs    who has a database open
+//! holders.rs    who has a database open                identity.rs    whether two names, or a name and an open file, are one
 //! ```
 
 #[cfg(feature = "rusqlite")]
 pub mod holders;
+pub mod identity;
 pub mod printable;
 pub mod uri;
 
@@ -16,6 +17,8 @@ use std::path::{Path, PathBuf};
 
 use litepack_engine::FileKind;
 use litepack_store::{JOURNAL_SUFFIX, WAL_SUFFIX};
+
+pub use identity::is_same_file;
 
 /// The endings of a database's name in the names of the files beside it.
 #[derive(Clone, Copy, Debug)]
@@ -81,19 +84,4 @@ pub fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     name.into()
-}
-
-/// Whether both names mean one file.
-#[cfg(unix)]
-pub fn is_same_file(a: &Path, b: &Path) -> bool {
-    use std::os::unix::fs::MetadataExt;
-    let id = |path: &Path| path.metadata().map(|m| (m.dev(), m.ino())).ok();
-    id(a).is_some() && id(a) == id(b)
-}
-
-/// Whether both names mean one file.
-#[cfg(not(unix))]
-pub fn is_same_file(a: &Path, b: &Path) -> bool {
-    let id = |path: &Path| path.canonicalize().ok();
-    id(a).is_some() && id(a) == id(b)
 }

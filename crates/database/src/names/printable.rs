@@ -27,6 +27,18 @@ pub fn printable(name: &str) -> String {
     shown
 }
 
+/// A path as text in a report, for `serialize_with`: not every name is text, and that is no reason to have no report.
+///
+/// # Errors
+/// Those of the serializer.
+#[cfg(feature = "rusqlite")]
+pub fn as_text<S: serde::Serializer>(
+    path: impl AsRef<Path>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&path.as_ref().to_string_lossy())
+}
+
 /// A path that does nothing to a terminal. It is shown whole: its end tells it from others.
 pub fn printable_path(path: impl AsRef<Path>) -> String {
     let path = path.as_ref().to_string_lossy();

@@ -3,7 +3,7 @@
 
 mod report;
 
-use std::fs::{File, Metadata};
+use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -20,6 +20,7 @@ use litepack_database::error::{Context, cannot_read, cannot_write, refuse};
 use litepack_database::files::content::{CHUNK, DatabaseBytes};
 use litepack_database::files::held::Held;
 use litepack_database::files::replacement::Replacement;
+use litepack_database::files::rights::Rights;
 use litepack_database::files::source::{Source, open_file};
 use litepack_database::names::is_same_file;
 use litepack_engine::FileKind;
@@ -108,7 +109,7 @@ pub fn create(
     let target = Replacement::of(shown, source.path(), options.replace, job)?;
     source.hold(job)?;
     source.expect_whole()?;
-    let before = source.metadata()?;
+    let like = source.rights()?;
     let mut content = DatabaseBytes::of(&source)?;
     let name = source.shown().display().to_string();
     let warning = litepack_engine::warning(&name, content.size(), |at, buf| {
@@ -137,7 +138,7 @@ pub fn create(
     compare(&mut archive, &mut content, job)?;
     drop(archive);
     job.check()?;
-    target.publish(&before, job)?;
+    target.publish(&like, job)?;
     Ok(Sizes {
         before: content.size(),
         after: stored,
@@ -201,7 +202,9 @@ pub fn extract(
     job: &Job<'_>,
 ) -> Result<Sizes> {
     let (shown, to) = (archive.as_ref(), database.as_ref());
-    let (file, before) = file(shown)?;
+    let file = file(shown)?;
+    let like = Rights::of(&file).with_context(|| cannot_read(shown))?;
+    let before = ReadAt::len(&file).with_context(|| cannot_read(shown))?;
     let mut archive = opened(&file, shown, job.key())?;
     if is_same_file(to, shown) {
         let name = to.display();
@@ -220,9 +223,9 @@ pub fn extract(
     let mut content = DatabaseBytes::plain(target.file(), to)?;
     compare(&mut archive, &mut content, job)?;
     job.check()?;
-    target.publish(&before, job)?;
+    target.publish(&like, job)?;
     Ok(Sizes {
-        before: before.len(),
+        before,
         after: archive.size(),
     })
 }
@@ -260,16 +263,13 @@ pub(super) fn opened<'f>(
 }
 
 /// Opens a file that has to be an archive.
-fn file(shown: &Path) -> Result<(Held, Metadata)> {
+fn file(shown: &Path) -> Result<Held> {
     let name = shown.display();
     let (file, _) = open_file(shown, false)?;
     let cannot = || cannot_read(shown);
     let found = header::kind(&file).with_context(cannot)?;
     let why = match found {
-        FileKind::Zstd => {
-            let metadata = file.metadata().with_context(cannot)?;
-            return Ok((file, metadata));
-        }
+        FileKind::Zstd => return Ok(file),
         FileKind::Empty => format!("{name} is not an archive: it is empty"),
         FileKind::Plain => format!(
             "{name} is not an archive but a plain SQLite database; \

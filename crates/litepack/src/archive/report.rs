@@ -37,7 +37,7 @@ pub struct CheckReport {
 /// If the file is not an archive or cannot be read.
 pub fn check(archive: impl AsRef<Path>, job: &Job<'_>) -> Result<CheckReport> {
     let shown = archive.as_ref();
-    let (file, _) = file(shown)?;
+    let file = file(shown)?;
     leftovers::tell(shown, job);
     let report = match report(&file, job) {
         // Without a seek table no frame can be found, so this is all there is to tell.
@@ -105,7 +105,7 @@ pub fn info(archive: impl AsRef<Path>) -> Result<Info> {
 pub fn info_with_key(archive: impl AsRef<Path>, key: Option<&Arc<Key>>) -> Result<Info> {
     let shown = archive.as_ref();
     let cannot = || cannot_read(shown);
-    let (file, _) = file(shown)?;
+    let file = file(shown)?;
     let mut archive = opened(&file, shown, key)?;
     let info = archive.info().with_context(cannot)?;
     let mut head = [0; 100];
