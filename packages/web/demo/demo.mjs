@@ -15,7 +15,12 @@ const ask = (request) =>
     worker.onmessage = ({ data }) => done(data);
     worker.postMessage(request);
   });
-const size = (bytes) => (bytes < 1e6 ? `${Math.round(bytes / 1e3)} kB` : `${(bytes / 1e6).toFixed(1)} MB`);
+const size = (bytes) => {
+  const [unit, by] = [["kB", 1e3], ["MB", 1e6], ["GB", 1e9]].findLast(([, by]) => bytes >= by) ?? ["kB", 1e3];
+  return `${(bytes / by).toPrecision(3)} ${unit}`;
+};
+/** Bytes that are flipped, one after another, until the query needs one. */
+const FLIPS = 30;
 
 function show({ columns = [], rows = [] }) {
   const table = document.createElement("table");
@@ -32,6 +37,7 @@ function show({ columns = [], rows = [] }) {
   at("answer").replaceChildren(...(columns.length ? [table] : []));
 }
 
+/** Runs the query, and says whether it failed. */
 async function run() {
   at("time").textContent = "…";
   const before = await (await fetch("/control/state")).json();
@@ -44,6 +50,7 @@ async function run() {
   at("error").textContent = found.error ?? "";
   show(found);
   at("flip").disabled = false;
+  return Boolean(found.error);
 }
 
 at("query").onsubmit = (event) => {
@@ -56,10 +63,14 @@ at("examples").onchange = () => {
   run();
 };
 at("flip").onclick = async () => {
-  const { offset } = await (await fetch("/control/flip", { method: "POST" })).json();
-  at("flipped").textContent = `Byte ${offset.toLocaleString("en")} of the file is another one now.`;
-  at("mend").disabled = false;
-  await run();
+  at("flip").disabled = true;
+  for (let tried = 0; tried < FLIPS; tried += 1) {
+    const { offset } = await (await fetch("/control/flip", { method: "POST" })).json();
+    const others = tried ? ` (${tried} before it made no difference.)` : "";
+    at("flipped").textContent = `Byte ${offset.toLocaleString("en")} of the file is another one now.${others}`;
+    at("mend").disabled = false;
+    if (await run()) break;
+  }
 };
 at("mend").onclick = async () => {
   await fetch("/control/mend", { method: "POST" });

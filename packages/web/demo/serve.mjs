@@ -25,10 +25,11 @@ const server = await serve(
         packed,
         delay: server.delay,
       }),
-      // Of the last range that was asked for: the query needed something in it.
+      // Of the ranges that the last query asked for: it needs something in each.
       flip: () => {
-        const { start, end } = server.requests.at(-1);
-        const offset = start + Math.floor(Math.random() * (Math.min(end, packed) - start));
+        const of = server.requests.slice(server.requests.findLastIndex(({ start }) => start === 0));
+        const { start, sent } = of[Math.floor(Math.random() * of.length)];
+        const offset = start + Math.floor(Math.random() * sent);
         server.flips.set(file, [offset]);
         return { offset };
       },
