@@ -135,9 +135,8 @@ impl Header {
             return Err(Error::Unsupported(format!("format version {version}")));
         }
         if incompatible & !KNOWN_INCOMPATIBLE != 0 {
-            return Err(Error::Unsupported(format!(
-                "feature flags {incompatible:#x}"
-            )));
+            let unknown = incompatible & !KNOWN_INCOMPATIBLE;
+            return Err(Error::Unsupported(format!("feature flags {unknown:#x}")));
         }
         let uuid = bytes[32..48].try_into().map_err(|_| damaged())?;
         Ok(Header {
@@ -198,6 +197,28 @@ mod tests {
         bytes[SUM_OFFSET..].copy_from_slice(&sum.to_le_bytes());
         let error = Header::decode(&bytes).unwrap_err();
         assert!(error.to_string().contains("version 9"), "{error}");
+    }
+
+    #[test]
+    fn an_unknown_feature_is_named_by_its_number() {
+        let forged = |at: usize, flags: u32| {
+            let mut bytes = Header::new(false).unwrap().encode();
+            bytes[at..at + 4].copy_from_slice(&flags.to_le_bytes());
+            let sum = FileUuid([0; 16]).sum64(&bytes[..SUM_OFFSET]);
+            bytes[SUM_OFFSET..].copy_from_slice(&sum.to_le_bytes());
+            Header::decode(&bytes)
+        };
+        for bit in 1..32 {
+            let flags = 1 << bit;
+            let error = forged(20, flags).unwrap_err();
+            assert!(matches!(error, Error::Unsupported(_)), "{error}");
+            assert!(
+                error.to_string().contains(&format!("{flags:#x}")),
+                "{error}"
+            );
+            // A reader may ignore this one.
+            assert_eq!(forged(24, flags).unwrap().compatible, flags);
+        }
     }
 
     #[test]
