@@ -1,7 +1,7 @@
 .DEFAULT_GOAL := help
 .PHONY: help build dist dist-bench install uninstall lint test test-long test-threads e2e test-sqlite test-sqlite-encrypted demo bench damage \
 	bench-quick bench-integers bench-integers-quick fuzz check-all deny packages packages-arm64 test-packages \
-	test-arm64 test-bigendian test-32bit test-core test-adopt demo-scale check-web web test-web demo-web
+	test-arm64 test-bigendian test-32bit test-core test-adopt drop-in demo-scale check-web web test-web demo-web
 
 # Seconds for each fuzz target, and names of SQLite test files (default: all but those in left_out.tsv),
 # and of packages (default: all).
@@ -82,11 +82,16 @@ test-long: e2e ## the same tests with many more rounds, and the slow ones; the r
 	tests/moving $(RELEASE)/litepack $(TARGET)/moving
 	@scripts/skipped $(SKIPPED)
 
+drop-in: ## SQLite's library with Litepack inside, in place of the system's: docs/adopt.md
+	@scripts/need cargo cc python3 sqlite3
+	scripts/drop-in release
+
 # LITEPACK_WRITE_DOCS=1 renews the table in docs/adopt.md.
-test-adopt: build ## programs of Debian and PyPI, unchanged, on packed databases (litepack run)
-	@scripts/need cc sqlite3 python3 venv php perl ruby svn
+test-adopt: build drop-in ## programs of Debian and PyPI, unchanged, on packed databases (litepack run)
+	@scripts/need cc sqlite3 python3 venv php perl ruby svn binutils
 	LITEPACK_EXTENSION=$(RELEASE)/liblitepack.so LITEPACK_COMMAND=$(RELEASE)/litepack tests/e2e/adopt $(TARGET)/adopt
 	LITEPACK_COMMAND=$(RELEASE)/litepack python3 tests/e2e/adopt_home.py
+	LITEPACK_COMMAND=$(RELEASE)/litepack LITEPACK_DROP_IN=$(RELEASE)/drop-in python3 tests/e2e/drop_in.py
 
 test-threads: ## tests with several threads, under ThreadSanitizer (LITEPACK_SEED=N for another run)
 	@scripts/need cargo cc nginx nightly openssl
