@@ -1,9 +1,12 @@
-import type { Options, Traffic } from "./index.mjs";
+import type { Options, Traffic } from "./options.d.mts";
+
+export type { Answer, Options, Traffic } from "./options.d.mts";
 
 /** What is called of wa-sqlite's API. */
 export interface WaSqlite {
   vfs_register(vfs: any, makeDefault?: boolean): number;
   open_v2(name: string, flags?: number, vfs?: string): Promise<number>;
+  exec(db: number, sql: string): Promise<number>;
   close(db: number): Promise<number>;
 }
 
