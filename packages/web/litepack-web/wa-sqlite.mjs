@@ -5,6 +5,8 @@ import { Reader, explained } from "./reader.mjs";
 export const VFS = "litepack";
 const OPEN_READONLY = 1;
 const OK = 0, IOERR = 10, READONLY = 8, NOTFOUND = 12, CANTOPEN = 14;
+/** What SQLite says if something could not be read, in the lower bits: it is damaged, or no database, and so on. */
+const UNREAD = [IOERR, 11, CANTOPEN, 26];
 const IOERR_SHORT_READ = 522, IOERR_DELETE = 2570, IOCAP_IMMUTABLE = 0x2000;
 
 /** The VFS: what wa-sqlite's class Base has, for databases that only the module can read. */
@@ -13,7 +15,10 @@ function vfs({ module, opened }) {
   const files = new Map();
   const tried = (id, action) => {
     try {
-      return action(files.get(id));
+      const code = action(files.get(id));
+      // What has passed explains nothing any more.
+      files.get(id).error = null;
+      return code;
     } catch (error) {
       if (files.has(id)) files.get(id).error = error;
       return error.code ?? IOERR;
@@ -66,11 +71,15 @@ export async function litepack(sqlite3, options) {
     /** Opens the database at a URL, and gives wa-sqlite's number for it. */
     async open(url, { key } = {}) {
       const file = await reader.open(url, key);
+      let db;
       try {
-        const db = await sqlite3.open_v2(file.name, OPEN_READONLY, VFS);
+        db = await sqlite3.open_v2(file.name, OPEN_READONLY, VFS);
+        // There are no other files in this VFS, and wa-sqlite's SQLite would sort in one.
+        await sqlite3.exec(db, "pragma temp_store = memory");
         files.set(db, file);
         return db;
       } catch (error) {
+        if (db !== undefined) await sqlite3.close(db);
         reader.close(file.name);
         throw explained(file.entry, error);
       }
@@ -86,7 +95,8 @@ export async function litepack(sqlite3, options) {
     traffic: (db) => reader.module.traffic(files.get(db)?.entry.number ?? -1),
 
     /** An error of wa-sqlite's with what the reader knows of it, in the place of SQLite's few words. */
-    explained: (db, error) => (files.has(db) ? explained(files.get(db).entry, error) : error),
+    explained: (db, error) =>
+      files.has(db) && UNREAD.includes(error.code & 0xff) ? explained(files.get(db).entry, error) : error,
 
     /** Bytes of memory that the reader has, beside SQLite's. */
     get memory() {
