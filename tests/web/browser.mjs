@@ -70,6 +70,16 @@ await fails("a part that was not asked for", page, "shifted/data/titles.packed",
 await fails("another origin without CORS", silent, "data/titles.packed", ["another origin", "Access-Control-Allow-Origin"]);
 await fails("hidden headers", elsewhere, "hidden/data/titles.packed", ["Content-Range", "Access-Control-Expose-Headers"]);
 await fails("a server that is not there", { url: "http://127.0.0.1:9" }, "titles.db", "no answer");
+await test("no error shows what is secret in a URL", async (ask) => {
+  for (const [url, words] of [
+    ["http://127.0.0.1:9/titles.db?token=s3cret", "NetworkError"],
+    [`${NEAR.replace("//", "//user:s3cret@")}/titles.db`, "a user and a password"],
+    ["https://user:s3cret@bad[host/titles.db", "no URL"],
+  ]) {
+    const { error } = await ask({ url, sql: SQL });
+    expect(error?.includes(words) && !error.includes("s3cret"), error);
+  }
+});
 await fails("text", page, "data/text.db", "neither a packed file nor an archive nor a SQLite database");
 await fails("an empty file", page, "data/empty.db", "empty");
 await fails("a file that was cut", page, "data/short.packed", "damaged");

@@ -16,6 +16,29 @@ export function same(found, expected) {
   expect(JSON.stringify(found) === JSON.stringify(expected), `${JSON.stringify(found)} is not ${JSON.stringify(expected)}`);
 }
 
+/** Tests in Node, and their end. */
+export function inNode() {
+  let failed = 0;
+  async function test(name, body) {
+    if (process.env.ONLY && !name.includes(process.env.ONLY)) return;
+    try {
+      await body();
+      console.log(`ok Node: ${name}`);
+    } catch (error) {
+      failed += 1;
+      console.log(`FAILED Node: ${name}: ${error.message}`);
+    }
+  }
+  function end() {
+    console.log(failed ? `${failed} failed` : "all passed in Node");
+    process.exit(failed ? 1 : 0);
+  }
+  return { test, end };
+}
+
+/** What a promise fails with. */
+export const failure = (promise) => promise.then(() => new Error("none"), (error) => error);
+
 /** Starts a Chromium. */
 export async function chromium(work) {
   const require = createRequire(join(work, "package.json"));

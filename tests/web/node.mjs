@@ -9,7 +9,7 @@ import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { Worker } from "node:worker_threads";
 import { FILES, KEY, RAW, SQL, answersIn, make } from "./data.mjs";
-import { expect, same } from "./harness.mjs";
+import { expect, inNode, same } from "./harness.mjs";
 
 const [work, command] = process.argv.slice(2);
 const data = join(work, "data");
@@ -35,16 +35,7 @@ const { litepack } = await imported("litepack-web/node.mjs");
 const reader = await litepack(await init(), { timeout: 2000 });
 const query = (db, sql) => db.exec({ sql, rowMode: "array", returnValue: "resultRows" });
 
-let failed = 0;
-async function test(name, body) {
-  try {
-    await body();
-    console.log(`ok Node: ${name}`);
-  } catch (error) {
-    failed += 1;
-    console.log(`FAILED Node: ${name}: ${error.message}`);
-  }
-}
+const { test, end } = inNode();
 
 /** The error of opening a file and asking it. */
 async function errorOf(url, key) {
@@ -227,5 +218,4 @@ await test("the process ends when the program does", async () => {
   expect(status === 0 && stdout.toString() === "1000\n", `${status} ${stdout} ${stderr}`);
 });
 
-console.log(failed ? `${failed} failed` : "all passed in Node");
-process.exit(failed ? 1 : 0);
+end();

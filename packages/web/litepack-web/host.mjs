@@ -8,6 +8,25 @@ export const OPENING = 128 << 10;
 
 const text = (bytes) => new TextDecoder().decode(bytes);
 
+/** A failure in our own words. What platforms say of theirs names the whole URL, and so what is secret in it. */
+export class Reason extends Error {
+  /** Whether it would be the same again: it is then all that is said, and nothing is tried again. */
+  isFinal = false;
+
+  /** One that would be the same again. */
+  static final(words) {
+    // SQLite's number for what cannot be opened.
+    return Object.assign(new Reason(words), { isFinal: true, code: 14 });
+  }
+}
+
+/** What may be shown of a failure. */
+export function shown(error) {
+  if (error instanceof Reason) return error.message;
+  const names = [error?.cause?.code, error?.code, error?.name];
+  return names.find((name) => typeof name === "string" && /^\w{1,40}$/.test(name)) ?? "no reason is known";
+}
+
 /** Asks by a request that blocks the worker, `timeout` milliseconds at most. */
 export function bySynchronousRequest(url, start, end, timeout) {
   const request = new XMLHttpRequest();
@@ -22,7 +41,7 @@ export function bySynchronousRequest(url, start, end, timeout) {
 /** Asks by fetch(), and reads the answer only if it is a part of the file. */
 export async function byFetch(url, start, end, timeout) {
   const stop = new AbortController();
-  const late = setTimeout(() => stop.abort(new Error(`no whole answer came within ${timeout} ms`)), timeout);
+  const late = setTimeout(() => stop.abort(new Reason(`no whole answer came within ${timeout} ms`)), timeout);
   try {
     const response = await fetch(url, { headers: { Range: `bytes=${start}-${end - 1}` }, signal: stop.signal });
     const headers = [...response.headers].map(([name, value]) => `${name}: ${value}`).join("\n");
@@ -66,6 +85,8 @@ export class Module {
   #timeout;
   /** Why it can no longer be used. */
   #stopped = null;
+  /** The failure that is to be said in the place of what the module makes of it. */
+  #final = null;
 
   static async load(source, ask, timeout) {
     const module = new Module();
@@ -106,8 +127,11 @@ export class Module {
           // A byte too many tells that there are.
           this.#answer = [new TextEncoder().encode(answer.headers), body.subarray(0, end - start + 1)];
         } catch (error) {
-          status = 0;
-          this.#answer = [new TextEncoder().encode(error.message), new Uint8Array(0)];
+          const isFinal = error instanceof Reason && error.isFinal;
+          if (isFinal) this.#final = error;
+          // A request that gets this status is not sent again.
+          status = isFinal ? 404 : 0;
+          this.#answer = [new TextEncoder().encode(isFinal ? "" : shown(error)), new Uint8Array(0)];
         }
         return status;
       },
@@ -136,34 +160,40 @@ export class Module {
   }
 
   #checked(number) {
+    const final = this.#final;
+    this.#final = null;
     if (number >= 0) return number;
-    const error = new Error(this.#text());
+    const error = new Error(final?.message ?? this.#text());
     error.code = this.#call("litepack_code");
     throw error;
   }
 
   /** Opens a database, and gives its number. */
   async open(url, key) {
-    let shown = url;
+    let found = url;
     if (this.#ask === bySynchronousRequest) {
       // An answer that does not come is asked for once more, as every other one is.
       const first = await byFetch(url, 0, OPENING, this.#timeout).catch((error) => ({ error }));
       this.#first.set(url, first);
-      shown = first.url || url;
+      found = first.url || url;
     }
-    const [address, secret] = [url, key ?? ""].map((part) => new TextEncoder().encode(part));
-    const at = this.#call("litepack_buffer", address.length + secret.length);
-    if (at === 0) throw new Error("the URL is too long");
-    const buffer = this.#memory(at, address.length + secret.length);
-    buffer.set(address);
-    buffer.set(secret, address.length);
-    secret.fill(0);
     const here = globalThis.location?.origin;
     // A server may have led to another one.
-    const isElsewhere = here !== undefined && new URL(shown).origin !== here;
+    const isElsewhere = here !== undefined && new URL(found).origin !== here;
+    const [address, secret] = [url, key ?? ""].map((part) => new TextEncoder().encode(part));
+    const length = address.length + secret.length;
+    let at = 0;
     try {
+      at = this.#call("litepack_buffer", length);
+      if (at === 0) throw new Error("the URL is too long");
+      const buffer = this.#memory(at, length);
+      buffer.set(address);
+      buffer.set(secret, address.length);
       return this.#checked(this.#call("litepack_open", address.length, Number(isElsewhere)));
     } finally {
+      secret.fill(0);
+      // A module that has stopped did not wipe what it was given, and uses its memory no more.
+      if (this.#stopped && at) this.#memory(at, length).fill(0);
       this.#first.delete(url);
     }
   }
