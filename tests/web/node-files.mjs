@@ -21,6 +21,7 @@ const imported = (path) => import(pathToFileURL(join(work, "node_modules", path)
 const { default: init } = await imported("@sqlite.org/sqlite-wasm/dist/node.mjs");
 const { litepack } = await imported("litepack-web/node.mjs");
 const { Module } = await imported("litepack-web/host.mjs");
+const { Reader } = await imported("litepack-web/reader.mjs");
 const wasm = pathToFileURL(join(work, "node_modules/litepack-web/litepack.wasm"));
 const reader = await litepack(await init(), { timeout: 2000 });
 const { test, end } = inNode();
@@ -33,8 +34,9 @@ const python = (program, ...args) => execFileSync("python3", ["-c", `import os, 
 const database = (path, who, rows) =>
   python("db = sqlite3.connect(sys.argv[1]); db.execute('create table t(who)'); db.executemany('insert into t values(?)', [[sys.argv[2]]] * int(sys.argv[3])); db.commit()", path, who, String(rows));
 
+for (const [name, rows] of [["a", 20], ["b", 30], ["c", 40]]) database(at(name), name, rows);
+
 await test("nothing reads another database by the name or the object of a closed one", async () => {
-  for (const [name, rows] of [["a", 20], ["b", 30], ["c", 40]]) database(at(name), name, rows);
   const [a, b] = [await open(at("a")), await open(at("b"))];
   b.exec(`attach '${a.dbFilename()}' as a`);
   a.close();
@@ -46,6 +48,22 @@ await test("nothing reads another database by the name or the object of a closed
   same(c.selectArray("select who, count(*) from t"), ["c", 40]);
   b.close();
   c.close();
+});
+
+await test("the module gives no number twice", async () => {
+  const bytes = readFileSync(at("a"));
+  const headers = `Content-Range: bytes 0-${bytes.length - 1}/${bytes.length}\nETag: "a"`;
+  const { module } = await Reader.start({ wasm: readFileSync(wasm), request: () => ({ status: 206, headers, body: bytes }) });
+  const numbers = new Set();
+  for (let n = 0; n < 3; n += 1) {
+    const number = await module.open("https://data.example/a.db");
+    same(module.size(number), bytes.length);
+    numbers.add(number);
+    module.close(number);
+    const { message } = await failure((async () => module.size(number))());
+    expect(message.includes("is closed"), message);
+  }
+  same(numbers.size, 3);
 });
 
 await test("a database with a WAL or a journal that is in use is refused", async () => {

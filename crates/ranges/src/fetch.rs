@@ -39,6 +39,11 @@ pub trait Fetch: Debug + Send + Sync + 'static {
     /// The URL for people, without secrets.
     fn url(&self) -> String;
 
+    /// Whether a request has the [condition](Expected::condition) in it. Every answer is compared all the same.
+    fn sends_conditions(&self) -> bool {
+        true
+    }
+
     /// All that decides which bytes the server gives, but for the version of the file: its name, and whom it is asked
     /// as.
     fn asked(&self, part: &mut dyn FnMut(&[u8]));

@@ -95,8 +95,10 @@ impl<F: Fetch> RangedFile<F> {
             })
         });
         let get = |expected| client.get(&(0..OPENING), expected);
-        let (bytes, version) = match get(known.as_ref().map_or(Expected::Any, Expected::Another)) {
-            Err(error) if known.is_some() && !matches!(error, Error::Unreachable { .. }) => {
+        let expected = known.as_ref().map_or(Expected::Any, Expected::Another);
+        let has_condition = client.sends_conditions() && expected.condition().is_some();
+        let (bytes, version) = match get(expected) {
+            Err(error) if has_condition && !matches!(error, Error::Unreachable { .. }) => {
                 // It may be the condition that the server, or what is before it, does not know.
                 KNOWN.forget(key);
                 get(Expected::Any)?

@@ -8,6 +8,7 @@
     reason = "the names of exported functions are unsafe attributes"
 )]
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use litepack_cipher::Key;
@@ -19,14 +20,17 @@ use crate::imports::Page;
 
 /// All there is.
 struct State {
-    databases: Vec<Option<Database<Page>>>,
+    databases: BTreeMap<u32, Database<Page>>,
+    /// How many were opened. No number is given twice, so that of a closed one is none.
+    opened: u32,
     buffer: Vec<u8>,
     /// SQLite's number for the last failure.
     code: i32,
 }
 
 static STATE: Mutex<State> = Mutex::new(State {
-    databases: Vec::new(),
+    databases: BTreeMap::new(),
+    opened: 0,
     buffer: Vec::new(),
     code: 0,
 });
@@ -50,8 +54,7 @@ impl State {
 
     /// The database with this number, and the buffer.
     fn database(&mut self, number: u32) -> Option<(&mut Database<Page>, &mut Vec<u8>)> {
-        let databases = self.databases.get_mut(number as usize)?;
-        Some((databases.as_mut()?, &mut self.buffer))
+        Some((self.databases.get_mut(&number)?, &mut self.buffer))
     }
 }
 
@@ -59,6 +62,13 @@ fn no_such_database() -> Failure {
     Failure {
         code: Code::Read,
         why: "the database is closed".into(),
+    }
+}
+
+fn no_more_databases() -> Failure {
+    Failure {
+        code: Code::CannotOpen,
+        why: "too many databases were opened: start the reader again".into(),
     }
 }
 
@@ -98,18 +108,15 @@ pub extern "C" fn litepack_open(url_len: usize, is_elsewhere: u32) -> f64 {
     let mut state = state();
     // Wiped when it goes: nothing else does that to what the module has in memory.
     let buffer = Zeroizing::new(std::mem::take(&mut state.buffer));
-    match open(&buffer, url_len, is_elsewhere != 0) {
-        Ok(database) => {
-            let place = state.databases.iter().position(Option::is_none);
-            let place = place.unwrap_or_else(|| {
-                state.databases.push(None);
-                state.databases.len() - 1
-            });
-            if let Some(slot) = state.databases.get_mut(place) {
-                *slot = Some(database);
-            }
-            place as f64
-        }
+    let opened = open(&buffer, url_len, is_elsewhere != 0).and_then(|database| {
+        // The last number is the page's for none.
+        let number = state.opened;
+        state.opened = number.checked_add(1).ok_or_else(no_more_databases)?;
+        state.databases.insert(number, database);
+        Ok(number)
+    });
+    match opened {
+        Ok(number) => number.into(),
         Err(failure) => state.failed(&failure),
     }
 }
@@ -135,10 +142,7 @@ fn open(buffer: &[u8], url_len: usize, is_elsewhere: bool) -> Result<Database<Pa
 /// Closes a database.
 #[unsafe(no_mangle)]
 pub extern "C" fn litepack_close(database: u32) {
-    let mut state = state();
-    if let Some(slot) = state.databases.get_mut(database as usize) {
-        *slot = None;
-    }
+    state().databases.remove(&database);
 }
 
 /// The length of a database in bytes.

@@ -179,6 +179,7 @@ mod tests {
     use super::*;
     use crate::host::HostAnswer;
     use std::ops::Range;
+    use std::sync::atomic::{AtomicU64, Ordering};
     use std::time::Duration;
 
     /// A page before a server with one file.
@@ -286,6 +287,44 @@ mod tests {
         let mut database = open(Page { headers, ..page() }, false).unwrap();
         let error = database.read(&mut [0; 100], 200_000).unwrap_err();
         assert!(error.why.contains("has changed since"), "{}", error.why);
+    }
+
+    /// A page before a server that has one file, and then none.
+    #[derive(Debug)]
+    struct Gone(Page, Arc<AtomicU64>);
+
+    impl Host for Gone {
+        fn fetch(&self, url: &str, bytes: &Range<u64>) -> Result<HostAnswer, String> {
+            match self.1.fetch_add(1, Ordering::Relaxed) {
+                0 => self.0.fetch(url, bytes),
+                _ => Ok(HostAnswer {
+                    status: 404,
+                    ..HostAnswer::default()
+                }),
+            }
+        }
+
+        fn wait() -> fn(Duration) {
+            Page::wait()
+        }
+    }
+
+    #[test]
+    fn a_file_that_was_there_is_asked_for_once_when_it_is_gone() {
+        let sent = Arc::new(AtomicU64::new(0));
+        let url = "https://data.example/gone.db";
+        let open = || {
+            Database::open(
+                HostFetch::new(Gone(page(), Arc::clone(&sent)), url, false),
+                None,
+            )
+        };
+        let database = open().unwrap();
+        let before = sent.load(Ordering::Relaxed);
+        let error = open().unwrap_err();
+        assert!(error.why.contains("404"), "{}", error.why);
+        assert_eq!(sent.load(Ordering::Relaxed) - before, 1);
+        drop(database);
     }
 
     #[test]

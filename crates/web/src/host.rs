@@ -132,6 +132,11 @@ impl<H: Host> Fetch for HostFetch<H> {
         format!("{scheme}://{host}{path}")
     }
 
+    /// Browsers would ask the server for permission to send it.
+    fn sends_conditions(&self) -> bool {
+        false
+    }
+
     fn asked(&self, part: &mut dyn FnMut(&[u8])) {
         part(self.url.as_bytes());
     }

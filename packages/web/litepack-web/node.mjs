@@ -5,7 +5,7 @@ import { closeSync, constants, fstatSync, openSync, readFileSync, readSync, real
 import { fileURLToPath } from "node:url";
 import { MessageChannel, Worker, receiveMessageOnPort } from "node:worker_threads";
 
-import { Reason } from "./host.mjs";
+import { Reason, shown } from "./host.mjs";
 import { litepack as read } from "./index.mjs";
 
 /** How long the thread may take to start, and to say that a request has failed in time, in milliseconds. */
@@ -40,7 +40,7 @@ function withFile(url, action) {
       EACCES: "this process may not read the file",
       EPERM: "this process may not read the file",
     };
-    throw Reason.final(`${path ?? "file:"}: ${known[error.code] ?? `the file cannot be read (${error.code})`}`);
+    throw Reason.final(`${path ?? "file:"}: ${known[error.code] ?? `the file cannot be read (${shown(error)})`}`);
   }
 }
 
