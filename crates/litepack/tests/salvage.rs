@@ -319,7 +319,7 @@ fn an_index_that_cannot_be_made_anew_is_named() {
     drop(db);
     place.pack();
     let len = std::fs::metadata(place.path("a.db")).unwrap().len() as usize;
-    let mut seen = false;
+    let (mut seen, mut kept) = (false, false);
     for at in (16_384..len).step_by(len / 20) {
         place.damage(at, 700);
         let Ok(found) = place.salvage(&[], &Job::default()) else {
@@ -332,7 +332,12 @@ fn an_index_that_cannot_be_made_anew_is_named() {
             assert_eq!(value::<i64>(&place.path("saved.db"), sql), 0);
             seen = true;
         }
-        assert_eq!(found.problems, Vec::<String>::new());
+        // Where it is whole it is kept, and SQLite cannot check it without the function.
+        let is_kept = found.left_out.is_empty();
+        let of_function = |problem: &String| is_kept && problem.contains("function: mine()");
+        assert!(found.problems.iter().all(of_function), "{found:?}");
+        kept |= is_kept && !found.problems.is_empty();
     }
     assert!(seen);
+    println!("kept: {kept}");
 }
