@@ -89,6 +89,7 @@ pub use {
 #[cfg(feature = "rusqlite")]
 #[doc(hidden)]
 pub use pack::pack_in_place_keeping;
+#[cfg(feature = "rusqlite")]
 #[doc(hidden)]
 pub use unpack::unpack_in_place_of;
 

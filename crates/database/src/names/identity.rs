@@ -25,7 +25,7 @@ impl Identity {
     }
 
     /// Of the file that the system calls so.
-    #[cfg(target_os = "linux")]
+    #[cfg(all(target_os = "linux", feature = "rusqlite"))]
     pub(crate) fn of_numbers(device: u64, number: u64) -> Identity {
         Identity(device, number)
     }
