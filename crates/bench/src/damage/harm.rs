@@ -1,4 +1,4 @@
-//! What is done to a file: the ways in which disks, cables and copies damage one, each at a place that a seed decides.
+//! Kinds of damage that disks, cables and copies do to a file. A seed decides the place.
 
 use std::ops::Range;
 
@@ -18,7 +18,7 @@ pub enum Harm {
     Swapped,
     /// A block was written to the place of another one.
     Misdirected,
-    /// A block is as it was before the last transaction: the write was lost.
+    /// A block is as it was some transactions ago: the write was lost.
     Old,
     /// The file ends too early.
     Cut,

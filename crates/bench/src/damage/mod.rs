@@ -20,8 +20,9 @@ use serde::{Deserialize, Serialize};
 pub use harm::Harm;
 
 use crate::engines::{Columns, Engine, Litepack, Plain, ZstdVfs, file_uri};
+use crate::workloads::{fingerprint, rows_of};
 
-/// More than any healthy file takes by far.
+/// Reading a whole file takes far less.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Every twentieth row is another after this, whatever it was.
 const UPDATE: &str = "update title set data = data || ' ' where id % 20 = 7";
@@ -34,7 +35,7 @@ pub const ENGINES: [&str; 5] = [
     litepack_peers::sqlite_zstd::NAME,
     litepack_peers::zstd_vfs::NAME,
     "Litepack",
-    "Litepack, encrypted",
+    Encrypted::NAME,
 ];
 
 /// An engine.
@@ -57,6 +58,7 @@ pub fn engine(name: &str) -> Result<Box<dyn Engine>> {
 struct Encrypted;
 
 impl Encrypted {
+    const NAME: &str = "Litepack, encrypted";
     const KEY: [u8; 32] = [0x5a; 32];
 
     fn new() -> Result<Self> {
@@ -67,7 +69,7 @@ impl Encrypted {
 
 impl Engine for Encrypted {
     fn name(&self) -> &'static str {
-        ENGINES[4]
+        Self::NAME
     }
 
     fn loaders(&self) -> &'static [&'static str] {
@@ -121,7 +123,7 @@ pub fn obey(order: Order, name: &str, file: &Path) -> Result<()> {
         Order::Read => {
             let told = match engine.connect(file) {
                 Ok(connection) => Told {
-                    rows: checksum(&connection).map_err(|error| error.to_string()),
+                    rows: checksum(&connection).map_err(|error| format!("{error:#}")),
                     is_ok: is_sound(&connection),
                 },
                 Err(error) => Told {
@@ -139,20 +141,10 @@ fn plain_beside(file: &Path) -> PathBuf {
     file.with_file_name("source.db")
 }
 
-/// FNV-1a of all rows, and how many there are.
-fn checksum(connection: &Connection) -> rusqlite::Result<u64> {
-    let mut statement = connection.prepare("select id, data from title order by id")?;
-    let mut rows = statement.query([])?;
-    let mut sum = 0xcbf2_9ce4_8422_2325u64;
-    while let Some(row) = rows.next()? {
-        let id: i64 = row.get(0)?;
-        let data = row.get_ref(1)?;
-        let bytes = data.as_bytes().unwrap_or(b"no text");
-        for byte in id.to_le_bytes().iter().chain(bytes) {
-            sum = (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
-        }
-    }
-    Ok(sum)
+/// The same number for the same rows.
+fn checksum(connection: &Connection) -> Result<u64> {
+    let rows = rows_of(connection, "select id, data from title order by id")?;
+    Ok(fingerprint(&rows))
 }
 
 fn is_sound(connection: &Connection) -> bool {
@@ -165,7 +157,7 @@ fn is_sound(connection: &Connection) -> bool {
 enum End {
     Right,
     Error,
-    /// All rows are as they were before the last transaction: a write of it was lost, and all of it is.
+    /// All rows are as they were after an earlier transaction: the write that makes later ones count was lost.
     Earlier,
     /// Another answer, and `integrity_check` finds something.
     WrongFound,
@@ -225,7 +217,7 @@ impl Column {
     }
 }
 
-/// Damages a file of an engine so many times in each way.
+/// Runs trials of each kind of damage on a file of an engine.
 ///
 /// # Errors
 /// If the engine cannot keep the data even without damage.

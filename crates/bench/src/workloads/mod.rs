@@ -130,14 +130,14 @@ fn compared(row: &Row, engines: impl IntoIterator<Item = Name>, all: Vec<Turns>)
 }
 
 /// The same number for the same thing.
-fn fingerprint(thing: &impl Hash) -> u64 {
+pub(crate) fn fingerprint(thing: &impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
     thing.hash(&mut hasher);
     hasher.finish()
 }
 
 /// All rows of a query, each as text.
-fn rows_of(conn: &Connection, sql: &str) -> Result<Vec<String>> {
+pub(crate) fn rows_of(conn: &Connection, sql: &str) -> Result<Vec<String>> {
     let mut statement = conn.prepare(sql)?;
     let columns = statement.column_count();
     let rows = statement.query_map([], |row| {
