@@ -293,6 +293,14 @@ macro_rules! refuse {
 }
 pub use refuse;
 
+/// That a file which was looked at has lost its name, by which people know it, to another one.
+pub fn replaced(shown: &Path) -> Error {
+    Error::Refused(format!(
+        "{} was replaced by another file meanwhile; try again",
+        shown.display()
+    ))
+}
+
 /// Puts a colon before words, if there are any.
 fn in_front(words: &str) -> String {
     match words {

@@ -11,7 +11,7 @@ use std::fs::File;
 use std::io::{Seek as _, Write as _};
 use std::path::{Path, PathBuf};
 
-use litepack_database::error::{Context, cannot_read, cannot_write, refuse};
+use litepack_database::error::{Context, cannot_read, cannot_write, refuse, replaced};
 use litepack_database::files::content::{CHUNK, DatabaseBytes};
 use litepack_database::files::durable;
 use litepack_database::files::held::Held;
@@ -82,10 +82,7 @@ impl Original {
             .with_context(|| format!("cannot make {} durable", path.display()))?;
         for (file, name) in [(database, path), (&self.file, &self.name)] {
             if !has_name(file, name) {
-                refuse!(
-                    "{} was replaced by another file meanwhile; try again",
-                    name.display()
-                );
+                return Err(replaced(name));
             }
         }
         remove_leftovers(&self.name);
@@ -145,7 +142,7 @@ impl Kept {
 
     /// Removes it again, if the database has its name still.
     pub(crate) fn withdraw(self) {
-        // Where that cannot be told it stays: it is in nobody's way.
+        // If that cannot be told, it stays.
         let is_there =
             self.original.is_some() && Identity::of_name(&self.database) == self.original;
         if is_there && self.new.is_some_and(|new| has_name(&new, &self.name)) {
@@ -154,7 +151,7 @@ impl Kept {
     }
 }
 
-/// Takes a copy that is there, as a killed call leaves it, if it is equal and nobody else can write it.
+/// Takes the copy that a killed call has left, if it is equal and nobody else can write it.
 fn take(source: &Source, name: &Path, job: &Job<'_>) -> Result<()> {
     let shown = name.display();
     if !name.symlink_metadata().is_ok_and(|found| found.is_file()) {
@@ -179,7 +176,7 @@ fn take(source: &Source, name: &Path, job: &Job<'_>) -> Result<()> {
         .and_then(|()| durable::sync_directory(&directory(name)))
         .with_context(|| cannot_write(name))?;
     if !has_name(&file, name) {
-        refuse!("{shown} was replaced by another file meanwhile; try again");
+        return Err(replaced(name));
     }
     remove_leftovers(name);
     Ok(())

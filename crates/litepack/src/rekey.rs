@@ -11,7 +11,7 @@ use litepack_cipher::Key;
 use litepack_database::bytes::reader;
 use litepack_database::bytes::snapshot::Bytes;
 use litepack_database::bytes::unlocked::Unlocked;
-use litepack_database::error::{Context, cannot_read, cannot_write, refuse};
+use litepack_database::error::{Context, cannot_read, cannot_write, replaced};
 use litepack_database::files::content::DatabaseBytes;
 use litepack_database::files::not_applied;
 use litepack_database::files::replacement::Replacement;
@@ -90,10 +90,7 @@ fn replace_key(file: &Path, new_key: &Arc<Key>, job: &Job<'_>) -> Result<Sizes> 
     database.run("begin immediate")?;
     let source = database.source();
     if !has_name(source.file(), source.path()) {
-        refuse!(
-            "{} was replaced by another file meanwhile; try again",
-            file.display()
-        );
+        return Err(replaced(file));
     }
     let len = database.len()?;
     job.check()?;

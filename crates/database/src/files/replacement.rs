@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
 
-use crate::error::{Context, refuse};
+use crate::error::{Context, refuse, replaced};
 use crate::files::attributes;
 use crate::files::durable;
 use crate::files::leftovers::{self, directory, remove_wal};
@@ -194,7 +194,7 @@ impl Replacement {
         };
         if let Some(old) = &mut old {
             if !has_name(old.file(), &self.target) {
-                refuse!("{name} was replaced by another file meanwhile; try again");
+                return Err(replaced(&self.target));
             }
             old.drop_wal()?;
         }

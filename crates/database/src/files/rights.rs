@@ -51,7 +51,7 @@ impl Rights {
         Rights::of(&file).ok()
     }
 
-    /// Whether nobody may do more by these than by others, as far as that is easily told.
+    /// Whether these give nobody more than the others do. Rights of other owners or lists are not compared: false.
     pub fn are_at_most(&self, others: &Rights) -> bool {
         (self.owner, &self.list) == (others.owner, &others.list) && self.mode & !others.mode == 0
     }

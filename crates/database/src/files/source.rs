@@ -27,7 +27,7 @@ use crate::bytes::pages::OpenFile;
 use crate::bytes::snapshot::{Bytes, Frames, WalIndex};
 use crate::bytes::unlocked::{self, Unlocked};
 use crate::bytes::wal::{self, LogDamage};
-use crate::error::{Context, cannot_read, refuse};
+use crate::error::{Context, cannot_read, refuse, replaced};
 use crate::files::bound::read_schema;
 use crate::files::durable;
 use crate::files::held::Held;
@@ -407,22 +407,15 @@ impl Source {
         }
         (self.index, self.frames) = (None, None);
         (self.connection, self.interrupts) = (None, None);
-        Err(Untaken::Other(self.replaced()))
+        Err(Untaken::Other(replaced(&self.shown)))
     }
 
     /// An error if this is not the file that a caller has looked at before.
     pub fn expect_identity(&self, looked_at: Option<Identity>) -> Result<()> {
         if looked_at.is_some() && looked_at != Identity::of_file(&self.file) {
-            return Err(self.replaced());
+            return Err(replaced(&self.shown));
         }
         Ok(())
-    }
-
-    fn replaced(&self) -> Error {
-        let name = self.shown.display();
-        Error::Refused(format!(
-            "{name} was replaced by another file meanwhile; try again"
-        ))
     }
 
     fn keep(&mut self, connection: Connection, interrupts: Interrupts) {

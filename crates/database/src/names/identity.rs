@@ -1,7 +1,7 @@
 //! Whether two names, or a name and an open file, are one file.
 //!
-//! A name can be another file's at any moment. So whoever replaces or removes a file by its name keeps the file that was
-//! looked at open, and asks [`has_name`] right before.
+//! A name can become another file's at any moment. So a file that was looked at stays open. Right before it is replaced
+//! or removed by its name, [`has_name`] is asked.
 
 use std::fs::{File, Metadata};
 use std::path::Path;
