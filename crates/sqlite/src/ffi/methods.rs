@@ -15,7 +15,9 @@ use super::controls::{
 };
 use crate::c::api::{Api, len};
 use crate::c::around::Around;
-use crate::c::bindings::{SQLITE_SHM_LOCK, SQLITE_SHM_UNLOCK, sqlite3_file, sqlite3_io_methods};
+use crate::c::bindings::{
+    SQLITE_SHM_LOCK, SQLITE_SHM_UNLOCK, sqlite3, sqlite3_file, sqlite3_io_methods,
+};
 use crate::c::codes::{
     BUSY, CANTOPEN, Code, INTERNAL, IOERR_FSTAT, IOERR_FSYNC, IOERR_NOMEM, IOERR_READ,
     IOERR_SHORT_READ, IOERR_TRUNCATE, IOERR_WRITE, LOCK_SHARED, MISUSE, OK, READONLY, as_io_error,
@@ -23,7 +25,7 @@ use crate::c::codes::{
 };
 use crate::c::guard::guard;
 use crate::failure::{Failure, report};
-use crate::files::{Database, FIRST_READ, File, Methods};
+use crate::files::{FIRST_READ, File, Methods};
 use crate::host::file::HostFile;
 use crate::relief::relieve;
 
@@ -424,6 +426,40 @@ unsafe extern "C" fn check_reserved_lock<F: File>(
     }
 }
 
+/// The library that has a file open, and the connection if it is known; the code if a method of the file is running.
+///
+/// # Safety
+/// As [`with`].
+unsafe fn user_of<F: File>(file: *mut sqlite3_file) -> Result<(Api, Option<*mut sqlite3>), Code> {
+    let mut user = None;
+    // SAFETY: what the caller promises. SQLite keeps the place of a connection as long as the file is open.
+    let code = unsafe {
+        with::<F>(file, |state| {
+            let connection = state.connection.as_ref().copied();
+            user = Some((state.api, connection.filter(|db| !db.is_null())));
+            Ok(())
+        })
+    };
+    user.ok_or(code)
+}
+
+/// Whether SQLite may not know the size of the pages of a file.
+///
+/// # Safety
+/// As [`with`].
+unsafe fn has_unknown_pages<F: File>(file: *mut sqlite3_file) -> bool {
+    let mut is_unknown = false;
+    // SAFETY: what the caller promises.
+    unsafe {
+        with::<F>(file, |state| {
+            let database = state.file.database();
+            is_unknown = database.is_some_and(|database| database.has_unknown_pages());
+            Ok(())
+        })
+    };
+    is_unknown
+}
+
 unsafe extern "C" fn file_control<F: File>(
     file: *mut sqlite3_file,
     op: c_int,
@@ -433,15 +469,10 @@ unsafe extern "C" fn file_control<F: File>(
     // pragma.
     unsafe {
         if op == fcntl::PRAGMA && is_long_pragma(arg) {
-            let mut asked = None;
-            let code = with::<F>(file, |state| {
-                let connection = state.connection.as_ref().copied();
-                asked = Some((state.api, connection.filter(|db| !db.is_null())));
-                Ok(())
-            });
             // Not while a method is running: SQLite asks this file about every pragma.
-            let Some((api, connection)) = asked else {
-                return code;
+            let (api, connection) = match user_of::<F>(file) {
+                Ok(user) => user,
+                Err(code) => return code,
             };
             if is_maintenance(arg) {
                 match refuse_if_query_only(api, connection, arg) {
@@ -455,21 +486,12 @@ unsafe extern "C" fn file_control<F: File>(
                 None => answer(),
             };
         }
-        if op == fcntl::PRAGMA && asks_page_size(arg) {
-            let mut asked = None;
-            with::<F>(file, |state| {
-                let is_unknown = |database: &mut dyn Database| database.has_unknown_pages();
-                if state.file.database().is_some_and(is_unknown) {
-                    let connection = state.connection.as_ref().copied();
-                    asked = connection
-                        .filter(|db| !db.is_null())
-                        .map(|db| (state.api, db));
-                }
-                Ok(())
-            });
-            if let Some((api, db)) = asked {
-                have_read(api, db);
-            }
+        if op == fcntl::PRAGMA
+            && asks_page_size(arg)
+            && has_unknown_pages::<F>(file)
+            && let Ok((api, Some(db))) = user_of::<F>(file)
+        {
+            have_read(api, db);
         }
         let answer = |state: &mut State<F>| control(state, op, arg);
         if may_take_long(op) {
