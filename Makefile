@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help build dist dist-bench install uninstall lint test test-long test-threads e2e test-sqlite test-sqlite-encrypted demo bench damage \
+.PHONY: help build dist dist-bench install uninstall lint test test-long test-threads e2e test-sqlite test-sqlite-encrypted test-sqllogic test-clients demo bench damage \
 	bench-quick bench-integers bench-integers-quick fuzz check-all deny packages packages-arm64 test-packages \
 	test-arm64 test-bigendian test-32bit test-core test-adopt drop-in demo-scale check-web web test-web demo-web
 
@@ -12,6 +12,7 @@ PREFIX ?= /usr/local
 FILES ?=
 SCALE ?=
 ROWS ?=
+CLIENTS ?=
 PACKAGES ?=
 
 TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
@@ -80,6 +81,8 @@ test-long: e2e ## the same tests with many more rounds, and the slow ones; the r
 	LITEPACK_SKIPPED=$(SKIPPED) LITEPACK_ENCRYPTED=1 cargo test --release -p litepack-store --no-fail-fast
 	LITEPACK_SKIPPED=$(SKIPPED) LITEPACK_LONG=1 tests/encrypted --release
 	tests/moving $(RELEASE)/litepack $(TARGET)/moving
+# Each day another tenth.
+	LITEPACK_SKIPPED=$(SKIPPED) $(call SQLLOGIC,--part $$(($$(date +%s) / 86400 % 10 + 1))/10)
 	@scripts/skipped $(SKIPPED)
 
 drop-in: ## SQLite's library with Litepack inside, in place of the system's: docs/adopt.md
@@ -153,6 +156,21 @@ test-sqlite-encrypted: ## the same on encrypted databases
 	cargo build --release -p litepack-extension
 	tests/sqlite-suite/build $(TARGET)/sqlite-suite
 	tests/sqlite-suite/run.py --extension $(RELEASE)/liblitepack.so --encrypted $(FILES)
+
+# Debian's Python, as that of pyenv loads no extensions. What is done is kept in target/sqllogic.
+SQLLOGIC = /usr/bin/python3 tests/sqllogic/run.py --extension $(RELEASE)/liblitepack.so --command $(RELEASE)/litepack \
+	--kept $(TARGET)/sqllogic $(1)
+
+test-sqllogic: ## sqllogictest, each answer on packed databases beside that on a plain one (FILES="select*.test" for a part)
+	@scripts/need cargo cc python3
+	cargo build --release -p litepack-extension -p litepack-cli
+	$(call SQLLOGIC,$(FILES))
+
+# CLIENTS="cpython django" for a part.
+test-clients: build ## clients' own test suites (CPython, APSW, Django, ...) on packed databases beside plain ones
+	@scripts/need cc python3 venv
+	tests/clients/run.py --command $(RELEASE)/litepack --preload $(RELEASE)/liblitepack_preload.so \
+		--kept $(TARGET)/clients $(CLIENTS)
 
 demo: ## create a database, pack it, and compare both; then once more with link-time optimisation, as shipped
 	@scripts/need cargo cc
