@@ -1,6 +1,6 @@
 /* Programs that reach SQLite in each way there is, for preload.py. It builds this file as a library that is
  * linked to SQLite, with LIBRARY, and as a program, which is not, and loads such libraries. With CONSTRUCTOR it is a
- * library that opens a database when it is loaded.
+ * library that opens a database when it is loaded, or with PROGRAM a program that does that before it begins.
  *
  * usage: program CHECK DATABASE LIBRARY [OTHER [PLAIN]]     the database has a table t; says what went wrong, or nothing
  */
@@ -16,6 +16,10 @@ int rows(const char *);
 __attribute__((constructor)) static void open_when_loaded(void) {
     if (rows(getenv("DATABASE")) != 3000) abort();
 }
+
+#ifdef PROGRAM
+int main(void) { return rows(getenv("DATABASE")) != 3000; }
+#endif
 
 #elif defined(LIBRARY)
 
@@ -202,6 +206,11 @@ int main(int count, char **arguments) {
         return 0;
     }
     void *one = load(arguments[3], RTLD_LOCAL), *db = NULL;
+    if (strcmp(check, "loaded") == 0) {
+        setenv("DATABASE", database, 1);
+        load(arguments[4], RTLD_LOCAL);
+        return 0;
+    }
     if (strcmp(check, "constructor") == 0) {
         constructed = arguments[4];
         setenv("DATABASE", arguments[5], 1);

@@ -481,13 +481,38 @@ def threads_that_begin_at_once_all_open_it(place):
 
 
 def a_library_may_open_a_database_when_it_is_loaded(place):
-    # A plain one: threads of a packed one may need the loader's lock, which is held then.
+    # The loader's lock is held then, so that no thread comes to run.
     program, (library,) = built(place, "a")
     constructed = place + "/libconstructed.so"
     build = ["cc", "-DCONSTRUCTOR", "-shared", "-fPIC", "-Wl,--no-as-needed", "-o", constructed, HERE + "/preload.c"]
     subprocess.run([*build, library, f"-Wl,-rpath,{place}"], check=True)
-    result = under(program, "constructor", place + "/a.db", library, constructed, place + "/plain.db")
-    assert (result.returncode, result.stdout, result.stderr) == (0, "", ""), result
+    for database in ["plain.db", "a.db"]:
+        assert said(under(program, "constructor", place + "/a.db", library, constructed, f"{place}/{database}")) == ""
+        assert said(under(program, "loaded", f"{place}/{database}", library, constructed)) == ""
+
+
+def what_a_program_is_linked_to_may_open_a_packed_one_before_it_begins(place):
+    # A library whose turn comes before that of ours, and the program itself.
+    _, (library,) = built(place, "a")
+    rpath = f"-Wl,-rpath,{place}"
+    build = ["cc", "-DCONSTRUCTOR", "-Wl,--no-as-needed", HERE + "/preload.c"]
+    constructed, program = place + "/libconstructed.so", place + "/begins"
+    subprocess.run([*build, "-shared", "-fPIC", "-o", constructed, library, rpath], check=True)
+    subprocess.run([*build, "-DPROGRAM", "-o", program, constructed, library, rpath], check=True)
+    said(under(program, env={**os.environ, "DATABASE": place + "/a.db"}))
+
+
+def a_signal_is_ignored_by_a_service_still_but_not_by_what_is_run(place):
+    # What a program is started with is in its list of ignored signals.
+    ignored = ["sh", "-c", "trap '' PIPE; exec \"$@\"", "sh"]
+    tell = ["sed", "-n", "s/^SigIgn:.*\\(.\\)...$/\\1/p", "/proc/self/status"]
+
+    def is_ignored(*command, **variables):
+        return alone(*ignored, *command, *tell, env={**os.environ, **variables}) != "0"
+
+    assert is_ignored() and is_ignored(LD_PRELOAD=PRELOAD)
+    assert not is_ignored(COMMAND, "run", "--")
+    assert is_ignored(COMMAND, "run", "--", "env", "--ignore-signal=PIPE")
 
 
 def a_library_that_was_unloaded_is_served_again(place):
@@ -530,6 +555,8 @@ CHECKS = [
     a_database_may_be_opened_beside_each_other_one,
     threads_that_begin_at_once_all_open_it,
     a_library_may_open_a_database_when_it_is_loaded,
+    what_a_program_is_linked_to_may_open_a_packed_one_before_it_begins,
+    a_signal_is_ignored_by_a_service_still_but_not_by_what_is_run,
     a_library_that_was_unloaded_is_served_again,
     modules_as_php_loads_them_open_it,
     without_any_sqlite_there_is_no_memory,

@@ -387,7 +387,7 @@ pub fn our_directory() -> Option<&'static [u8]> {
 static AT_START: extern "C" fn() = at_start;
 
 extern "C" fn at_start() {
-    extension::remember();
+    extension::begin();
 }
 
 /// As much of a file as shows what it is.
