@@ -98,6 +98,11 @@ impl Running {
         self.0.changed.notify_all();
     }
 
+    /// Whether the thread has said that it runs. If not, it may wait for something that its starter holds.
+    pub(crate) fn is_said(&self) -> bool {
+        *self.0.said.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn wait(&self, patience: Duration) {
         let said = self.0.said.lock().unwrap_or_else(PoisonError::into_inner);
         // Whether it was too long makes no difference.

@@ -2,6 +2,8 @@
 //!
 //! - A worker is started when there is a job and no idle worker to do it, and not before. It sleeps when there is none,
 //!   and ends with the pool, which waits for the job it is at.
+//! - A worker that does not come to run is not waited for: while a library is being loaded, a new thread waits until
+//!   that is done. It ends at once when it runs.
 //! - Jobs own what they touch, or share it by reference count. The owner can take back a job that no worker has begun
 //!   and do it itself, so it never waits for more than the jobs under way.
 //! - A job that panics ends, and nothing else does. The tools of its thread are made anew.
@@ -14,7 +16,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use crate::platform::process_id;
-use crate::threads;
+use crate::threads::{self, Running};
 
 /// Work for a worker, with the tools of its thread.
 pub type Job<T> = Box<dyn FnOnce(&mut T) + Send>;
@@ -27,9 +29,14 @@ pub struct Ticket(u64);
 pub struct WorkerPool<T> {
     name: &'static str,
     shared: Arc<Shared<T>>,
-    workers: Vec<JoinHandle<()>>,
+    workers: Vec<Worker>,
     /// The process that started the workers.
     process: u32,
+}
+
+struct Worker {
+    thread: JoinHandle<()>,
+    running: Running,
 }
 
 struct Shared<T> {
@@ -169,7 +176,7 @@ impl<T> WorkerPool<T> {
     }
 
     /// Has the workers end, and does this with each.
-    fn end(&mut self, with_each: impl Fn(JoinHandle<()>)) {
+    fn end(&mut self, with_each: impl Fn(Worker)) {
         let workers = std::mem::take(&mut self.workers);
         if workers.is_empty() {
             return;
@@ -204,9 +211,14 @@ impl<T: Default + 'static> WorkerPool<T> {
         if waiting > idle && self.workers.len() < limit {
             let shared = Arc::clone(&self.shared);
             let worker = threads::start(self.name, |thread, running| {
-                thread.spawn(move || {
+                let kept = running.clone();
+                let thread = thread.spawn(move || {
                     running.say();
                     shared.work();
+                })?;
+                Ok(Worker {
+                    thread,
+                    running: kept,
                 })
             });
             if let Some(worker) = worker {
@@ -233,7 +245,11 @@ impl<T> std::fmt::Debug for WorkerPool<T> {
 impl<T> Drop for WorkerPool<T> {
     fn drop(&mut self) {
         // They end without a panic: those of jobs are caught.
-        self.end(|worker| drop(worker.join()));
+        self.end(|worker| {
+            if worker.running.is_said() {
+                drop(worker.thread.join());
+            }
+        });
     }
 }
 
@@ -349,6 +365,24 @@ mod tests {
             finished.recv_timeout(LONG),
             Err(RecvTimeoutError::Disconnected)
         );
+    }
+
+    #[test]
+    fn a_worker_that_does_not_come_to_run_is_not_waited_for() {
+        let mut pool = WorkerPool::<u32>::default();
+        let (hold, held) = mpsc::channel::<()>();
+        let late = threads::start(threads::NAME, |thread, running| {
+            let thread = thread.spawn(move || {
+                let _ = held.recv_timeout(Duration::from_secs(20));
+            })?;
+            Ok(Worker { thread, running })
+        });
+        pool.workers.extend(late);
+        pool.process = process_id();
+        let begun = std::time::Instant::now();
+        drop(pool);
+        assert!(begun.elapsed() < Duration::from_secs(10));
+        drop(hold);
     }
 
     /// A fork cannot be tried without unsafe code. Another number of a process looks the same to the pool.
