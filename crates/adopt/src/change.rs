@@ -65,8 +65,9 @@ pub fn adopt(found: &Found, options: &PackOptions, job: &Job<'_>) -> Result<Adop
         refuse!("{shown}: {why}");
     }
     obstacle::expect_unused(path)?;
-    match litepack::pack_in_place_keeping(path, looked_at, &original, options, job) {
-        Err(Error::Exists { path: original }) => refuse!(
+    let name = original.file_name().unwrap_or_default();
+    match litepack::pack_in_place_keeping(path, looked_at, name, options, job) {
+        Err(Error::Exists { .. }) => refuse!(
             "{} is there, and is not what {shown} is now; look which you need, and let the other go",
             original.display()
         ),
@@ -179,5 +180,65 @@ fn expect_kept(path: &Path) -> Result<Original> {
             "{} has no original that is kept, so it was not adopted (`litepack unpack --in-place` unpacks any)",
             path.display()
         ),
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+    use rustix::fs::{CWD, RenameFlags, renameat_with};
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    /// Whichever database a path leads to when it is looked at: nothing of one comes into the directory of the other.
+    #[test]
+    fn two_directories_that_change_places_keep_each_its_own_database() {
+        let place = tempfile::tempdir().unwrap();
+        let path = |name: &str| place.path().join(name);
+        let before = ["a", "b"].map(|who| {
+            std::fs::create_dir(path(who)).unwrap();
+            std::fs::write(path(who).join("who"), who).unwrap();
+            let db = rusqlite::Connection::open(path(who).join("app.db")).unwrap();
+            db.execute_batch(&format!("create table t as select '{who}' as who"))
+                .unwrap();
+            drop(db);
+            std::fs::read(path(who).join("app.db")).unwrap()
+        });
+        let (stop, job) = (AtomicBool::new(false), Job::default());
+        let (mut adopted, mut undone) = (0, 0);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !stop.load(Ordering::SeqCst) {
+                    let (a, b) = (path("a"), path("b"));
+                    renameat_with(CWD, &a, CWD, &b, RenameFlags::EXCHANGE).unwrap();
+                    std::thread::sleep(std::time::Duration::from_micros(300));
+                }
+            });
+            for _ in 0..200 {
+                let app = path("a").join("app.db");
+                let found = crate::look(&app, &job);
+                let done = found.and_then(|found| adopt(&found, &PackOptions::default(), &job));
+                adopted += u32::from(matches!(done, Ok(Adopted::Now(_))));
+                undone += u32::from(undo(&app, &job).is_ok());
+            }
+            stop.store(true, Ordering::SeqCst);
+        });
+        assert!(adopted > 0 && undone > 0, "{adopted} {undone}");
+        for folder in ["a", "b"] {
+            let who = std::fs::read_to_string(path(folder).join("who")).unwrap();
+            let app = path(folder).join("app.db");
+            let db = litepack::open(&app).unwrap();
+            let found: String = db
+                .query_row("select who from t", [], |row| row.get(0))
+                .unwrap();
+            assert_eq!(found, who);
+            let bytes = &before[usize::from(who == "b")];
+            match kind(&app).unwrap() {
+                FileKind::Plain => assert!(std::fs::read(&app).unwrap() == *bytes),
+                _ => assert!(kept(&app).exists()),
+            }
+            if let Ok(original) = std::fs::read(kept(&app)) {
+                assert!(original == *bytes, "{who}");
+            }
+        }
     }
 }

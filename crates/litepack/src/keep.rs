@@ -4,22 +4,26 @@
 //! no lock shows, must not go on in it; so the old file is made unreadable, as always when a file is replaced. Some file
 //! systems share the copy's blocks with the old file; the others need room for both while this goes on.
 //!
+//! Both are in one directory, which stays open: see `database/files/directory.rs`. Nothing is done by a path to it.
+//!
 //! Until the packed file takes the name, the database has it. A call that is killed in between leaves both: the next one
 //! finds that the copy is equal, and takes it.
 
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{Seek as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use litepack_database::error::{Context, cannot_read, cannot_write, refuse, replaced};
 use litepack_database::files::content::{CHUNK, DatabaseBytes};
+use litepack_database::files::directory::Directory;
 use litepack_database::files::durable;
 use litepack_database::files::held::Held;
 use litepack_database::files::itself;
-use litepack_database::files::leftovers::{self, directory};
+use litepack_database::files::leftovers;
 use litepack_database::files::replacement::Replacement;
 use litepack_database::files::source::Source;
-use litepack_database::names::identity::{Identity, has_name};
+use litepack_database::names::identity::Identity;
 
 use crate::{Error, Job, Result, register};
 
@@ -30,6 +34,7 @@ const AT_ONCE: u64 = 16 << 20;
 #[derive(Debug)]
 pub struct Original {
     name: PathBuf,
+    directory: Directory,
     file: Held,
 }
 
@@ -40,9 +45,12 @@ impl Original {
     /// If it is not an ordinary file, or cannot be read.
     pub fn open(name: &Path) -> Result<Original> {
         let file = itself::open(name, false).with_context(|| cannot_read(name))?;
+        let file = Held::new(file);
+        let (directory, _) = Directory::holding(&file, name)?;
         Ok(Original {
             name: name.to_owned(),
-            file: Held::new(file),
+            directory,
+            file,
         })
     }
 
@@ -72,22 +80,25 @@ impl Original {
         Ok(true)
     }
 
-    /// Removes it, if a file that was found to hold the same, or what is newer, has its name, and keeps it in a power loss.
+    /// Removes it, if a file that was found to hold the same, or what is newer, has its name in the same directory, and
+    /// keeps it in a power loss.
     ///
     /// # Errors
     /// If one of them has its name no more, or the file cannot be made durable.
     pub fn remove_beside(&self, database: &File, path: &Path) -> Result<()> {
         durable::sync(database)
-            .and_then(|()| durable::sync_directory(&directory(path)))
+            .and_then(|()| durable::sync_directory(&self.directory))
             .with_context(|| format!("cannot make {} durable", path.display()))?;
-        for (file, name) in [(database, path), (&self.file, &self.name)] {
-            if !has_name(file, name) {
-                return Err(replaced(name));
+        for (file, path) in [(database, path), (&self.file, &self.name)] {
+            let name = path.file_name();
+            if !name.is_some_and(|name| self.directory.has(file, name)) {
+                return Err(replaced(path));
             }
         }
         remove_leftovers(&self.name);
-        durable::remove(&self.name)
-            .and_then(|()| durable::sync_directory(&directory(&self.name)))
+        let name = self.name.file_name().unwrap_or_default();
+        durable::remove(&self.directory, name)
+            .and_then(|()| durable::sync_directory(&self.directory))
             .with_context(|| format!("cannot remove {}", self.name.display()))
     }
 }
@@ -115,50 +126,57 @@ fn equal(source: &Source, (plain, name): (&File, &Path), job: &Job<'_>) -> Resul
 
 /// The original under its other name.
 pub(crate) struct Kept {
-    name: PathBuf,
+    directory: Directory,
+    name: OsString,
     /// If this call made it.
     new: Option<File>,
-    database: PathBuf,
+    database: OsString,
     original: Option<Identity>,
 }
 
 impl Kept {
-    /// Keeps a database that is held alone.
-    pub(crate) fn of(source: &Source, name: &Path, job: &Job<'_>) -> Result<Kept> {
-        let new = match name.symlink_metadata() {
-            Ok(_) => {
-                take(source, name, job)?;
+    /// Keeps a database that is held alone, under a name beside it.
+    pub(crate) fn of(source: &Source, name: &OsStr, job: &Job<'_>) -> Result<Kept> {
+        let (directory, database) = Directory::holding(source.file(), source.path())?;
+        let new = match directory.is_taken(name) {
+            true => {
+                take(source, &directory, name, job)?;
                 None
             }
-            Err(_) => copy(source, name, job)?,
+            false => copy(source, &directory, name, job)?,
         };
         Ok(Kept {
             name: name.to_owned(),
             new,
-            database: source.path().to_owned(),
+            database: database.to_owned(),
             original: Identity::of_file(source.file()),
+            directory,
         })
     }
 
     /// Removes it again, if the database has its name still.
     pub(crate) fn withdraw(self) {
         // If that cannot be told, it stays.
-        let is_there =
-            self.original.is_some() && Identity::of_name(&self.database) == self.original;
-        if is_there && self.new.is_some_and(|new| has_name(&new, &self.name)) {
-            let _ = std::fs::remove_file(self.name);
+        let named = self.directory.identity(&self.database);
+        let is_there = self.original.is_some() && named == self.original;
+        if is_there && (self.new).is_some_and(|new| self.directory.has(&new, &self.name)) {
+            let _ = self.directory.remove(&self.name);
         }
     }
 }
 
 /// Takes the copy that a killed call has left, if it is equal and nobody else can write it.
-fn take(source: &Source, name: &Path, job: &Job<'_>) -> Result<()> {
+fn take(source: &Source, directory: &Directory, own: &OsStr, job: &Job<'_>) -> Result<()> {
+    let name = &*directory.path().join(own);
     let shown = name.display();
     if !name.symlink_metadata().is_ok_and(|found| found.is_file()) {
         refuse!("{shown} is not an ordinary file");
     }
     let file = itself::open(name, false).with_context(|| cannot_read(name))?;
     let file = Held::new(file);
+    if !directory.has(&file, own) {
+        return Err(replaced(name));
+    }
     if !equal(source, (&file, name), job)? {
         return Err(Error::Exists {
             path: name.to_owned(),
@@ -173,9 +191,9 @@ fn take(source: &Source, name: &Path, job: &Job<'_>) -> Result<()> {
     rights
         .give(&file)
         .and_then(|()| durable::sync(&file))
-        .and_then(|()| durable::sync_directory(&directory(name)))
+        .and_then(|()| durable::sync_directory(directory))
         .with_context(|| cannot_write(name))?;
-    if !has_name(&file, name) {
+    if !directory.has(&file, own) {
         return Err(replaced(name));
     }
     remove_leftovers(name);
@@ -195,8 +213,14 @@ fn is_ours(_: &Source, _: &File) -> Result<bool> {
     Ok(true)
 }
 
-fn copy(source: &Source, name: &Path, job: &Job<'_>) -> Result<Option<File>> {
-    let copy = Replacement::beside(name.to_owned(), false)?;
+fn copy(
+    source: &Source,
+    directory: &Directory,
+    own: &OsStr,
+    job: &Job<'_>,
+) -> Result<Option<File>> {
+    let name = &*directory.path().join(own);
+    let copy = Replacement::within(directory.clone(), name.to_owned(), false)?;
     fill(source, copy.file(), job).with_context(|| cannot_write(name))?;
     if !equal(source, (copy.file(), name), job)? {
         return Err(Error::Mismatch(format!(
@@ -269,8 +293,14 @@ mod tests {
         idle.execute_batch("pragma journal_mode=memory").unwrap();
         let count = "select count(*) from t";
         idle.query_row(count, [], |_| Ok(())).unwrap();
-        pack_in_place_keeping(&path, None, &kept, &PackOptions::default(), &Job::default())
-            .unwrap();
+        pack_in_place_keeping(
+            &path,
+            None,
+            OsStr::new("kept"),
+            &PackOptions::default(),
+            &Job::default(),
+        )
+        .unwrap();
         let lost = idle.execute_batch("insert into t values ('lost')");
         let lost = lost.unwrap_err().to_string();
         assert!(lost.contains("not a database"), "{lost}");
@@ -292,8 +322,15 @@ mod tests {
         let mut other = before.clone();
         *other.last_mut().unwrap() ^= 1;
         std::fs::write(&kept, &other).unwrap();
-        let pack =
-            || pack_in_place_keeping(&path, None, &kept, &PackOptions::default(), &Job::default());
+        let pack = || {
+            pack_in_place_keeping(
+                &path,
+                None,
+                OsStr::new("kept"),
+                &PackOptions::default(),
+                &Job::default(),
+            )
+        };
         assert!(matches!(pack(), Err(Error::Exists { .. })));
         assert!(std::fs::read(&path).unwrap() == before && std::fs::read(&kept).unwrap() == other);
         std::fs::write(&kept, &before).unwrap();
@@ -310,8 +347,15 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let (path, kept) = (database(place.path()), place.path().join("kept"));
         let before = std::fs::read(&path).unwrap();
-        let pack =
-            || pack_in_place_keeping(&path, None, &kept, &PackOptions::default(), &Job::default());
+        let pack = || {
+            pack_in_place_keeping(
+                &path,
+                None,
+                OsStr::new("kept"),
+                &PackOptions::default(),
+                &Job::default(),
+            )
+        };
         std::fs::write(&kept, &before).unwrap();
         let refused = || {
             let why = pack().unwrap_err().to_string();
@@ -386,8 +430,14 @@ mod tests {
             }
         };
         let job = Job::default().with_stop(&stop).with_progress(&watch);
-        let stopped =
-            pack_in_place_keeping(&path, None, &kept, &PackOptions::default(), &job).unwrap_err();
+        let stopped = pack_in_place_keeping(
+            &path,
+            None,
+            OsStr::new("kept"),
+            &PackOptions::default(),
+            &job,
+        )
+        .unwrap_err();
         assert!(stopped.is_interrupted(), "{stopped}");
         assert_eq!(seen.into_inner(), 1);
         assert!(std::fs::read(&path).unwrap() == before);

@@ -3,6 +3,7 @@
 //! The packed file holds the bytes of the database as they are after a checkpoint, and is compared with them, byte by
 //! byte, before it gets its name.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::ops::RangeInclusive;
 use std::path::Path;
@@ -182,7 +183,7 @@ pub fn pack_in_place(
     in_place(file.as_ref(), None, options, job)
 }
 
-/// The same, and what the database was is then in `kept`, a name in the same directory. If a file has that name already,
+/// The same, and what the database was is then beside it under the name `kept`. If a file has that name already,
 /// it has to be equal to the database. The database has to be the file that the caller has looked at.
 ///
 /// # Errors
@@ -191,21 +192,16 @@ pub fn pack_in_place(
 pub fn pack_in_place_keeping(
     file: impl AsRef<Path>,
     looked_at: Option<Identity>,
-    kept: impl AsRef<Path>,
+    kept: &OsStr,
     options: &PackOptions,
     job: &Job<'_>,
 ) -> Result<Sizes> {
-    in_place(
-        file.as_ref(),
-        Some((kept.as_ref(), looked_at)),
-        options,
-        job,
-    )
+    in_place(file.as_ref(), Some((kept, looked_at)), options, job)
 }
 
 fn in_place(
     file: &Path,
-    kept: Option<(&Path, Option<Identity>)>,
+    kept: Option<(&OsStr, Option<Identity>)>,
     options: &PackOptions,
     job: &Job<'_>,
 ) -> Result<Sizes> {

@@ -19,6 +19,7 @@ use tempfile::NamedTempFile;
 
 use crate::Result;
 use crate::error::Context;
+use crate::files::directory::Directory;
 use crate::files::durable;
 use crate::files::itself;
 use crate::job::Job;
@@ -168,14 +169,16 @@ pub fn directory(path: &Path) -> PathBuf {
 }
 
 /// Removes the WAL of a database, packed or not, and its index, if they are there. Whether there was one.
-pub fn remove_wal(database: &Path) -> Result<bool> {
+pub fn remove_wal(directory: &Directory, database: &OsStr) -> Result<bool> {
     let mut found = false;
     for suffix in [PLAIN.wal, PACKED.wal, "-shm"] {
-        let beside = with_suffix(database, suffix);
-        match durable::remove(&beside) {
+        let mut name = database.to_owned();
+        name.push(suffix);
+        match durable::remove(directory, &name) {
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             removed => {
-                removed.with_context(|| format!("cannot remove {}", beside.display()))?;
+                let path = directory.path().join(&name);
+                removed.with_context(|| format!("cannot remove {}", path.display()))?;
                 found = true;
             }
         }

@@ -5,6 +5,7 @@
 //! origin.rs       a database that is only read, whatever others do     held.rs         how both are closed
 //! replacement.rs  a new file in place of a name, or everything         object.rs       a target in an object store
 //!                 as it was                                            patterns.rs     files that are named by patterns
+//! directory.rs    an open directory, and the files in it by their names
 //! durable.rs      the steps by which a file takes a name, and a power loss between them
 //! leftovers.rs    temporary files, and what is left of them
 //! not_applied.rs  WALs that are another database's
@@ -16,6 +17,7 @@
 pub mod attributes;
 pub mod bound;
 pub mod content;
+pub mod directory;
 pub mod durable;
 pub mod held;
 pub mod itself;

@@ -4,9 +4,12 @@
 //! The content is written to a temporary file beside the target, which is deleted unless [`Replacement::publish`] renames
 //! it. Only `kill -9` or a power loss can leave such a file; the next command for the same target deletes it.
 //!
+//! Both names are in one directory, which is opened once: see `directory.rs`.
+//!
 //! For an object in a store (`s3://bucket/key`) it is a file without a name in the directory for temporary files, which
 //! is uploaded when all of it is there.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -15,13 +18,13 @@ use tempfile::NamedTempFile;
 
 use crate::error::{Context, refuse, replaced};
 use crate::files::attributes;
+use crate::files::directory::{Directory, replaced_directory};
 use crate::files::durable;
-use crate::files::leftovers::{self, directory, remove_wal};
+use crate::files::leftovers::{self, remove_wal};
 use crate::files::object;
 use crate::files::rights::Rights;
 use crate::files::source::{Source, applied};
 use crate::job::Unit;
-use crate::names::identity::has_name;
 use crate::names::{PACKED, PLAIN, is_same_file, with_suffix};
 use crate::{Error, Job, Result};
 
@@ -35,7 +38,7 @@ pub struct Replacement {
 }
 
 enum Unpublished {
-    Beside(NamedTempFile),
+    Beside(NamedTempFile, Directory),
     /// To be uploaded to a URL.
     Object(String, File),
 }
@@ -81,15 +84,17 @@ impl Replacement {
             }
             Err(_) => target.to_owned(),
         };
-        vacate(&target, job)?;
-        let mut replacement = Replacement::beside(target, replace)?;
+        let directory = open_directory(&target)?;
+        vacate(&directory, &target, job)?;
+        let mut replacement = Replacement::within(directory, target, replace)?;
         replacement.is_held = false;
         Ok(replacement)
     }
 
     /// For a database itself, which the caller has locked. It is an error if the new file could not have its owner.
     pub fn in_place(old: &Source) -> Result<Replacement> {
-        let replacement = Replacement::beside(old.path().to_owned(), true)?;
+        let (directory, _) = Directory::holding(old.file(), old.path())?;
+        let replacement = Replacement::within(directory, old.path().to_owned(), true)?;
         let rights = old.rights()?;
         if rights.give_owner(replacement.file()).is_err() {
             let (name, (user, group)) = (old.shown().display(), rights.owner());
@@ -102,18 +107,25 @@ impl Replacement {
 
     /// For a name, whatever there is now.
     pub fn beside(target: PathBuf, overwrite: bool) -> Result<Replacement> {
-        let Some(name) = target.file_name() else {
-            refuse!("the target has no file name");
-        };
+        let directory = open_directory(&target)?;
+        Replacement::within(directory, target, overwrite)
+    }
+
+    /// For a name in a directory that is open.
+    pub fn within(directory: Directory, target: PathBuf, overwrite: bool) -> Result<Replacement> {
+        let name = file_name(&target)?;
         for leftover in leftovers::beside(&target) {
             // It is as harmless as it was.
             let _ = leftover.remove();
         }
-        let temp = leftovers::create(&directory(&target), name)
+        let temp = leftovers::create(directory.path(), name)
             .map_err(without_path)
-            .with_context(|| format!("cannot write to {}", directory(&target).display()))?;
+            .with_context(|| cannot_write_to(directory.path()))?;
+        if !directory.has(temp.as_file(), file_name(temp.path())?) {
+            return Err(replaced_directory(directory.path()));
+        }
         Ok(Replacement {
-            content: Unpublished::Beside(temp),
+            content: Unpublished::Beside(temp, directory),
             target,
             overwrite,
             is_held: true,
@@ -123,7 +135,7 @@ impl Replacement {
     /// The temporary file.
     pub fn file(&self) -> &File {
         match &self.content {
-            Unpublished::Beside(temp) => temp.as_file(),
+            Unpublished::Beside(temp, _) => temp.as_file(),
             Unpublished::Object(_, file) => file,
         }
     }
@@ -136,7 +148,7 @@ impl Replacement {
     /// Where the temporary file is, for SQLite to write; `None` if it has no name. It is not locked any more.
     pub fn beside_path(&self) -> Option<&Path> {
         match &self.content {
-            Unpublished::Beside(temp) => {
+            Unpublished::Beside(temp, _) => {
                 // There was none, or SQLite would say that it cannot lock the file.
                 let _ = temp.as_file().unlock();
                 Some(temp.path())
@@ -163,8 +175,8 @@ impl Replacement {
 
     fn replace(self, old: Option<Source>, like: &Like<'_>, job: &Job<'_>) -> Result<Option<File>> {
         let name = self.target.display();
-        let temp = match self.content {
-            Unpublished::Beside(temp) => temp,
+        let (temp, directory) = match self.content {
+            Unpublished::Beside(temp, directory) => (temp, directory),
             Unpublished::Object(url, file) => {
                 return object::upload(&url, &file, self.overwrite, job).map(|()| None);
             }
@@ -189,28 +201,28 @@ impl Replacement {
         job.check()?;
         // The old file may have been opened meanwhile. From here on it is locked.
         let mut old = match old {
-            None if !self.is_held => vacate(&self.target, job)?,
+            None if !self.is_held => vacate(&directory, &self.target, job)?,
             old => old,
         };
+        let to = file_name(&self.target)?;
         if let Some(old) = &mut old {
-            if !has_name(old.file(), &self.target) {
+            if !directory.has(old.file(), to) {
                 return Err(replaced(&self.target));
             }
-            old.drop_wal()?;
+            old.drop_wal(&directory, to)?;
         }
-        if !has_name(temp.as_file(), temp.path()) {
+        let (new, path) = temp.into_parts();
+        let from = file_name(&path)?;
+        if !directory.has(&new, from) {
             refuse!("the new file for {name} was replaced by another one meanwhile; try again");
         }
-        let new = match self.overwrite {
-            true => temp
-                .persist(&self.target)
-                .with_context(|| format!("cannot replace {name}")),
-            false => temp
-                .persist_noclobber(&self.target)
-                .with_context(|| format!("cannot create {name}")),
-        }?;
-        durable::named(&self.target);
-        durable::sync_directory(&directory(&self.target))
+        durable::rename(&directory, from, to, self.overwrite).with_context(|| {
+            let what = if self.overwrite { "replace" } else { "create" };
+            format!("cannot {what} {name}")
+        })?;
+        // There is no file of that name any more.
+        let _ = path.keep();
+        durable::sync_directory(&directory)
             .with_context(|| format!("{name} is written but may not survive a power loss"))?;
         if let Some(old) = old {
             old.retire();
@@ -234,14 +246,14 @@ enum Like<'a> {
 /// its WAL beside the new file. A program that has opened such a database and not read it yet would do so, too, and is
 /// not seen; so the old database has to be retired when it is replaced. It is returned, held, and its empty WAL goes
 /// with it.
-fn vacate(target: &Path, job: &Job<'_>) -> Result<Option<Source>> {
+fn vacate(directory: &Directory, target: &Path, job: &Job<'_>) -> Result<Option<Source>> {
     if let Some(beside) = PLAIN.pending(target).or(PACKED.pending(target)) {
         return Err(applied(&beside));
     }
     let wals = [PLAIN, PACKED].map(|suffixes| with_suffix(target, suffixes.wal));
     let wal = wals.into_iter().find(|wal| wal.exists());
     if !target.exists() {
-        return remove_wal(target).map(|_| None);
+        return remove_wal(directory, file_name(target)?).map(|_| None);
     }
     let alone = Source::open(target, true).and_then(|mut old| {
         old.expect_database()?;
@@ -269,6 +281,25 @@ fn vacate(target: &Path, job: &Job<'_>) -> Result<Option<Source>> {
         (Err(_), None) => Ok(None),
         (Ok(old), _) => Ok(old),
     }
+}
+
+fn file_name(path: &Path) -> Result<&OsStr> {
+    match path.file_name() {
+        Some(name) => Ok(name),
+        None => refuse!("the target has no file name"),
+    }
+}
+
+/// The directory of a target, which is going to have a new file.
+fn open_directory(target: &Path) -> Result<Directory> {
+    file_name(target)?;
+    Directory::of(target)
+        .map_err(without_path)
+        .with_context(|| cannot_write_to(&leftovers::directory(target)))
+}
+
+fn cannot_write_to(directory: &Path) -> String {
+    format!("cannot write to {}", directory.display())
 }
 
 /// The error without the temporary file's name, which means nothing to the user.
@@ -434,6 +465,88 @@ mod tests {
             let names = std::fs::read_dir(place.path()).unwrap().count();
             assert_eq!(names, 1 + usize::from(by_link));
         }
+    }
+
+    /// Who may write above the directory may have the names lead elsewhere, between the last check and the new name: to
+    /// a database and a WAL of somebody else, and to a file that is called as the new one.
+    #[cfg(unix)]
+    #[test]
+    fn nothing_is_done_in_a_directory_that_took_the_place_meanwhile() {
+        crate::register().unwrap();
+        for overwrite in [true, false] {
+            let place = tempfile::tempdir().unwrap();
+            let path = |name: &str| place.path().join(name);
+            std::fs::create_dir(path("a")).unwrap();
+            std::fs::create_dir(path("victim")).unwrap();
+            std::fs::write(path("victim/a.db-wal"), "precious").unwrap();
+            let swap = {
+                let (a, moved, victim) = (path("a"), path("moved"), path("victim"));
+                move |new: &Path| {
+                    std::fs::write(victim.join(new.file_name().unwrap()), "forged").unwrap();
+                    std::fs::rename(&a, moved).unwrap();
+                    std::os::unix::fs::symlink("victim", a).unwrap();
+                }
+            };
+            let replacement = if overwrite {
+                std::fs::write(path("victim/a.db"), "precious").unwrap();
+                let db = rusqlite::Connection::open(path("a/a.db")).unwrap();
+                db.execute_batch("PRAGMA journal_mode=WAL; CREATE TABLE t(a)")
+                    .unwrap();
+                drop(db);
+                let mut source = Source::open(&path("a/a.db"), true).unwrap();
+                source.hold_alone(&Job::default()).unwrap();
+                (Replacement::in_place(&source).unwrap(), Some(source))
+            } else {
+                (Replacement::beside(path("a/a.db"), false).unwrap(), None)
+            };
+            let (replacement, source) = replacement;
+            let mut new: &File = replacement.file();
+            std::io::Write::write_all(&mut new, b"new").unwrap();
+            let Unpublished::Beside(temp, _) = &replacement.content else {
+                panic!("it is a file");
+            };
+            let new = temp.path().to_owned();
+            durable::notes::have(move || swap(&new));
+            match source {
+                Some(source) => replacement.publish_over(source, &Job::default()),
+                None => {
+                    let like = Rights::of(replacement.file()).unwrap();
+                    replacement.publish(&like, &Job::default())
+                }
+            }
+            .unwrap();
+            assert_eq!(std::fs::read(path("moved/a.db")).unwrap(), b"new");
+            let wal = std::fs::read(path("victim/a.db-wal")).unwrap();
+            assert_eq!(wal, b"precious");
+            let victim = std::fs::read(path("victim/a.db")).ok();
+            assert_eq!(victim.as_deref(), overwrite.then_some(&b"precious"[..]));
+        }
+    }
+
+    /// As above, right before the WAL of the old file is removed.
+    #[cfg(unix)]
+    #[test]
+    fn no_wal_of_a_directory_that_took_the_place_is_removed() {
+        crate::register().unwrap();
+        let place = tempfile::tempdir().unwrap();
+        let path = |name: &str| place.path().join(name);
+        for folder in ["a", "victim"] {
+            std::fs::create_dir(path(folder)).unwrap();
+            let db = rusqlite::Connection::open(path(folder).join("a.db")).unwrap();
+            db.execute_batch("PRAGMA journal_mode=WAL; CREATE TABLE t(a)")
+                .unwrap();
+        }
+        std::fs::write(path("victim/a.db-wal"), "precious").unwrap();
+        let mut source = Source::open(&path("a/a.db"), true).unwrap();
+        source.hold_alone(&Job::default()).unwrap();
+        let replacement = Replacement::in_place(&source).unwrap();
+        std::fs::rename(path("a"), path("moved")).unwrap();
+        std::os::unix::fs::symlink("victim", path("a")).unwrap();
+        replacement.publish_over(source, &Job::default()).unwrap();
+        assert_eq!(std::fs::read(path("moved/a.db")).unwrap(), b"");
+        assert!(!path("moved/a.db-wal").exists());
+        let wal = std::fs::read(path("victim/a.db-wal")).unwrap();
+        assert_eq!(wal, b"precious");
     }
 
     /// Who may write in the directory may put it there.

@@ -8,6 +8,7 @@
 //! the new file, and [`Source::retire`] has made the old one unreadable. So that program is told to open the file anew
 //! ("file is not a database"), and does not go on in a database that no other program sees.
 
+use std::ffi::OsStr;
 use std::fs::{File, Metadata};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -29,10 +30,11 @@ use crate::bytes::unlocked::{self, Unlocked};
 use crate::bytes::wal::{self, LogDamage};
 use crate::error::{Context, cannot_read, refuse, replaced};
 use crate::files::bound::read_schema;
+use crate::files::directory::Directory;
 use crate::files::durable;
 use crate::files::held::Held;
 use crate::files::itself;
-use crate::files::leftovers::{directory, remove_wal};
+use crate::files::leftovers::remove_wal;
 use crate::files::rights::Rights;
 use crate::job::Interrupts;
 use crate::names::identity::{Identity, has_name};
@@ -585,7 +587,7 @@ impl Source {
 
     /// Removes the empty WAL of a database that is held alone, so that the next file of its name has none. The content
     /// of the WAL is in the file by then, and both survive a power loss before anything takes the name.
-    pub fn drop_wal(&mut self) -> Result<()> {
+    pub fn drop_wal(&mut self, directory: &Directory, own: &OsStr) -> Result<()> {
         if let Some(connection) = &self.connection {
             // Otherwise SQLite would, when it closes, look for a WAL that may be the new file's.
             let config = DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
@@ -594,8 +596,8 @@ impl Source {
         }
         let name = self.shown.display();
         durable::sync(&self.file).with_context(|| format!("cannot write {name}"))?;
-        if remove_wal(&self.path)? {
-            durable::sync_directory(&directory(&self.path))
+        if remove_wal(directory, own)? {
+            durable::sync_directory(directory)
                 .with_context(|| format!("cannot make it durable that {name} has no WAL"))?;
         }
         Ok(())

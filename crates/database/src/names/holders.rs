@@ -110,8 +110,9 @@ mod linux {
             let mut hex = || u64::from_str_radix(place.next()?, 16).ok();
             let (major, minor) = (hex()?, hex()?);
             let inode = place.next()?.parse().ok()?;
-            ids.contains(&Identity::of_numbers(device(major, minor), inode))
-                .then_some(process)
+            let inode: u64 = inode;
+            let id = Identity::of_numbers(device(major, minor), inode)?;
+            ids.contains(&id).then_some(process)
         };
         locks.lines().filter_map(of).collect()
     }

@@ -24,10 +24,13 @@ impl Identity {
         None
     }
 
-    /// Of the file that the system calls so.
-    #[cfg(all(target_os = "linux", feature = "rusqlite"))]
-    pub(crate) fn of_numbers(device: u64, number: u64) -> Identity {
-        Identity(device, number)
+    /// Of the file that the system calls so; `None` of numbers that are none of a file.
+    #[cfg(all(unix, feature = "rusqlite"))]
+    pub(crate) fn of_numbers(
+        device: impl TryInto<u64>,
+        number: impl TryInto<u64>,
+    ) -> Option<Identity> {
+        Some(Identity(device.try_into().ok()?, number.try_into().ok()?))
     }
 
     /// Of an open file.
