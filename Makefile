@@ -90,11 +90,12 @@ drop-in: ## SQLite's library with Litepack inside, in place of the system's: doc
 	scripts/drop-in release
 
 # LITEPACK_WRITE_DOCS=1 renews the table in docs/adopt.md.
-test-adopt: build drop-in ## programs of Debian and PyPI, unchanged, on packed databases (litepack run)
-	@scripts/need cc sqlite3 python3 venv php perl ruby svn binutils
+test-adopt: build drop-in ## programs of Debian, PyPI and Maven, unchanged, on packed databases (litepack run)
+	@scripts/need cc sqlite3 python3 venv php perl ruby svn binutils pipx phpliteadmin sqlitebrowser screen javac mvn mono
 	LITEPACK_EXTENSION=$(RELEASE)/liblitepack.so LITEPACK_COMMAND=$(RELEASE)/litepack tests/e2e/adopt $(TARGET)/adopt
 	LITEPACK_COMMAND=$(RELEASE)/litepack python3 tests/e2e/adopt_home.py
-	LITEPACK_COMMAND=$(RELEASE)/litepack LITEPACK_DROP_IN=$(RELEASE)/drop-in python3 tests/e2e/drop_in.py
+	LITEPACK_COMMAND=$(RELEASE)/litepack LITEPACK_DROP_IN=$(RELEASE)/drop-in \
+		python3 tests/e2e/drop_in.py $(TARGET)/adopt
 
 test-threads: ## tests with several threads, under ThreadSanitizer (LITEPACK_SEED=N for another run)
 	@scripts/need cargo cc nginx nightly openssl

@@ -2,7 +2,8 @@
 """SQLite's library with Litepack inside, in place of the system's: it has the names and options of Debian's, and programs
 of Debian do with it on packed and on plain databases what they do with Debian's on the plain ones.
 
-usage: drop_in.py     LITEPACK_COMMAND is the command, LITEPACK_DROP_IN the folder of the library
+usage: drop_in.py FOLDER     LITEPACK_COMMAND is the command, LITEPACK_DROP_IN the folder of the library; what comes from
+                             PyPI is put into the folder, and stays there
 
 Prints 'ok NAME' or 'FAILED NAME' for each part.
 """
@@ -10,6 +11,7 @@ Prints 'ok NAME' or 'FAILED NAME' for each part.
 import ctypes
 import importlib.machinery
 import importlib.util
+import json
 import os
 import re
 import subprocess
@@ -21,8 +23,6 @@ from pathlib import Path
 FOLDER = Path(os.environ["LITEPACK_DROP_IN"]).absolute()
 OURS = FOLDER / "libsqlite3.so.0"
 RUNNER = ["env", f"LD_LIBRARY_PATH={FOLDER}"]
-# The folder is for programs from PyPI, of which there are none here.
-sys.argv[1:] = [os.devnull]
 LOADER = importlib.machinery.SourceFileLoader("adopt", str(Path(__file__).with_name("adopt")))
 adopt = importlib.util.module_from_spec(importlib.util.spec_from_loader("adopt", LOADER))
 LOADER.exec_module(adopt)
@@ -31,6 +31,8 @@ LOADER.exec_module(adopt)
 DECLARED = re.compile(r"sqlite3(changegroup|changeset|rebaser|session)?_\w+")
 # The parser of SQLite in one file is made without it; the compiler's own name; and limits that SQLite has raised since.
 OTHERWISE = {"ENABLE_UPDATE_DELETE_LIMIT", "COMPILER", "MAX_FUNCTION_ARG", "MAX_PAGE_COUNT"}
+# The runtime of .NET.
+FROM_PYPI = ["dotnetcore2==3.1.23"]
 BY_SYSTEM = ["the shell `sqlite3`", "Debian's Python", "PHP: PDO", "PHP: `SQLite3`", "Ruby: sqlite3", "Subversion"]
 
 
@@ -78,13 +80,11 @@ def programs_of_the_system_use_it():
             adopt.try_out(program, place, RUNNER)
         for mode in ["delete", "wal"]:
             with tempfile.TemporaryDirectory() as place:
-                work = program.work or adopt.by_sql
                 one, other = (adopt.database(program, f"{place}/{kind}") for kind in ["stock", "ours"])
-                wanted = work(program, [], f"{place}/stock", mode)
-                assert work(program, RUNNER, f"{place}/ours", mode) == wanted, name
+                wanted = program.work(program, [], f"{place}/stock", mode)
+                assert program.work(program, RUNNER, f"{place}/ours", mode) == wanted, name
                 assert Path(other).read_bytes()[:16] == adopt.MAGIC, name
-                if work is not adopt.by_svn:
-                    assert adopt.content(other) == adopt.content(one), name
+                assert program.content(other) == program.content(one), name
         print("ok drop_in:", name, flush=True)
 
 
@@ -109,6 +109,100 @@ def a_packed_file_is_opened_after_a_shutdown_too():
         assert Path(path).read_bytes()[:16] != adopt.MAGIC
 
 
+# By Mono's own provider, from Debian.
+MONO = """
+using System;
+using Mono.Data.Sqlite;
+
+class Program {
+    static void Main(string[] given) {
+        using (var db = new SqliteConnection("Data Source=" + given[0])) {
+            db.Open();
+            for (int at = 1; at < given.Length; at++) {
+                var command = db.CreateCommand();
+                command.CommandText = given[at];
+                using (var found = command.ExecuteReader())
+                    while (found.Read()) {
+                        var row = new string[found.FieldCount];
+                        for (int column = 0; column < row.Length; column++) row[column] = found.GetValue(column).ToString();
+                        Console.WriteLine(string.Join("|", row));
+                    }
+            }
+        }
+    }
+}
+"""
+
+
+def mono_uses_it():
+    with tempfile.TemporaryDirectory() as place:
+        source = Path(place, "program.cs")
+        source.write_text(MONO)
+        adopt.said(["mcs", "-r:System.Data.dll", "-r:Mono.Data.Sqlite.dll", source])
+        program = adopt.Program("Mono", "", ["mono", str(source.with_suffix(".exe"))], [])
+        adopt.try_out(program, place, RUNNER)
+
+
+# As the provider `e_sqlite3` of .NET does: the library has its functions by this name, and is in the folder of the program.
+DOTNET = """
+using System;
+using System.Runtime.InteropServices;
+
+class Program {
+    const string LIBRARY = "e_sqlite3";
+    [DllImport(LIBRARY)] static extern int sqlite3_open_v2(string name, out IntPtr db, int flags, IntPtr vfs);
+    [DllImport(LIBRARY)] static extern int sqlite3_prepare_v2(IntPtr db, string sql, int length, out IntPtr found, IntPtr rest);
+    [DllImport(LIBRARY)] static extern int sqlite3_step(IntPtr found);
+    [DllImport(LIBRARY)] static extern int sqlite3_column_count(IntPtr found);
+    [DllImport(LIBRARY)] static extern IntPtr sqlite3_column_text(IntPtr found, int column);
+    [DllImport(LIBRARY)] static extern int sqlite3_finalize(IntPtr found);
+    [DllImport(LIBRARY)] static extern int sqlite3_close_v2(IntPtr db);
+
+    static void Expect(bool holds, string what) {
+        if (!holds) throw new Exception(what);
+    }
+
+    static void Main(string[] given) {
+        IntPtr db, found;
+        Expect(sqlite3_open_v2(given[0], out db, 6, IntPtr.Zero) == 0, "cannot open");
+        for (int at = 1; at < given.Length; at++) {
+            Expect(sqlite3_prepare_v2(db, given[at], -1, out found, IntPtr.Zero) == 0, given[at]);
+            int code;
+            while ((code = sqlite3_step(found)) == 100) {
+                var row = new string[sqlite3_column_count(found)];
+                for (int column = 0; column < row.Length; column++)
+                    row[column] = Marshal.PtrToStringAnsi(sqlite3_column_text(found, column));
+                Console.WriteLine(string.Join("|", row));
+            }
+            Expect(code == 101 && sqlite3_finalize(found) == 0, given[at]);
+        }
+        Expect(sqlite3_close_v2(db) == 0, "cannot close");
+    }
+}
+"""
+
+
+def dotnet_uses_it():
+    adopt.prepare("dotnet", FROM_PYPI, adopt.environment(FROM_PYPI))
+    (runtime,) = (adopt.FOLDER / "dotnet").glob("lib/python3*/site-packages/dotnetcore2/bin/dotnet")
+    runtime.chmod(0o755)
+    with tempfile.TemporaryDirectory() as place:
+        source, program = Path(place, "program.cs"), Path(place, "program.dll")
+        source.write_text(DOTNET)
+        adopt.said(["mcs", f"-out:{program}", "-target:exe", source])
+        framework = {"name": "Microsoft.NETCore.App", "version": "3.1.0"}
+        options = {"framework": framework, "configProperties": {"System.Globalization.Invariant": True}}
+        program.with_suffix(".runtimeconfig.json").write_text(json.dumps({"runtimeOptions": options}))
+        os.symlink(FOLDER / "libe_sqlite3.so", f"{place}/libe_sqlite3.so")
+        # There is no other library of this name: what it is compared with is SQLite's shell.
+        shell = adopt.Program("", "", ["sqlite3"], [])
+
+        def work(program, runner, folder, mode):
+            return adopt.by_sql(program if runner else shell, [], folder, mode)
+
+        adopt.try_out(adopt.Program(".NET", "", [str(runtime), str(program)], [], work), place, RUNNER)
+
+
 def main():
     failed = False
     for part in [
@@ -117,6 +211,8 @@ def main():
         sql_tells_its_true_source,
         programs_of_the_system_use_it,
         a_packed_file_is_opened_after_a_shutdown_too,
+        mono_uses_it,
+        dotnet_uses_it,
     ]:
         try:
             part()
