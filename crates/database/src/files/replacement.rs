@@ -216,6 +216,11 @@ impl Replacement {
         if !directory.has(&new, from) {
             refuse!("the new file for {name} was replaced by another one meanwhile; try again");
         }
+        if cfg!(windows) {
+            // There a file that SQLite has open can neither be replaced nor removed. So it is closed, and if another
+            // program opens it before it gets its new content, that is an error and it stays as it is.
+            old = None;
+        }
         durable::rename(&directory, from, to, self.overwrite).with_context(|| {
             let what = if self.overwrite { "replace" } else { "create" };
             format!("cannot {what} {name}")

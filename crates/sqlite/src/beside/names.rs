@@ -1,10 +1,9 @@
 //! Names of journals and WALs: ours, SQLite's own, and what a file of such a name is to a packed database.
 
 use std::ffi::{CStr, CString};
+use std::path::Path;
 
 use litepack_store::{JOURNAL_SUFFIX, WAL_SUFFIX};
-
-use crate::beside::stamp::FileStamp;
 
 /// Why a WAL cannot be opened that belongs to another file.
 pub(crate) const REPLACED: &str = "the file was replaced while it was open; open it anew";
@@ -47,7 +46,8 @@ pub(crate) fn is_filled(beside: Beside, name: &CStr) -> bool {
     match beside {
         Beside::Journal | Beside::ForeignJournal => true,
         Beside::Wal | Beside::ForeignWal | Beside::OthersWal => {
-            FileStamp::of(name.to_bytes()).is_none_or(|stamp| stamp.len > 0)
+            let found = path_of(name.to_bytes()).and_then(|path| path.metadata().ok());
+            found.is_none_or(|found| found.len() > 0)
         }
     }
 }
@@ -65,11 +65,9 @@ pub(crate) fn strangers(path: &[u8]) -> impl Iterator<Item = CString> {
 }
 
 /// The first byte of a file, if it is one and can be read.
-#[cfg(unix)]
 fn first_byte(path: &[u8]) -> Option<u8> {
     use std::io::Read as _;
-    use std::os::unix::ffi::OsStrExt as _;
-    let path = std::path::Path::new(std::ffi::OsStr::from_bytes(path));
+    let path = path_of(path)?;
     // Opening a pipe would wait for its other end.
     let is_filled = |found: std::fs::Metadata| found.is_file() && found.len() > 0;
     let mut first = [0];
@@ -83,7 +81,16 @@ fn first_byte(path: &[u8]) -> Option<u8> {
     None
 }
 
+/// The path that SQLite gives this name to.
+#[cfg(unix)]
+fn path_of(name: &[u8]) -> Option<&Path> {
+    use std::os::unix::ffi::OsStrExt as _;
+    Some(Path::new(std::ffi::OsStr::from_bytes(name)))
+}
+
+/// The path that SQLite gives this name to: names are UTF-8 there
+/// (<https://sqlite.org/c3ref/open.html>).
 #[cfg(not(unix))]
-fn first_byte(_: &[u8]) -> Option<u8> {
-    None
+fn path_of(name: &[u8]) -> Option<&Path> {
+    std::str::from_utf8(name).ok().map(Path::new)
 }

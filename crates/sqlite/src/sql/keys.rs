@@ -1,6 +1,7 @@
 //! Keys in SQL: the pragmas that SQLCipher, SQLite3 Multiple Ciphers and SQLite's own extension for encryption have, and
 //! `litepack_attach`.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use litepack_cipher::Key;
@@ -114,7 +115,7 @@ pub(super) fn attach(call: &Call<'_>) -> Result<()> {
         _ => return Err(call.error("a key is text, or a blob of 32 bytes")),
     };
     let key = key.map_err(|why| call.error(why))?;
-    let uri = uri_of(&file);
+    let uri = uri_of(&file, cfg!(windows));
     let values = [Value::Text(uri.as_bytes()), Value::Text(schema.as_bytes())];
     let (done, is_taken) = with_key(Arc::new(key), || call.db().run("attach ?1 as ?2", &values));
     match done {
@@ -145,7 +146,9 @@ pub(super) fn attach(call: &Call<'_>) -> Result<()> {
 
 /// The URI of a file that our VFS is to open. There is a slash in it, so that a connection that takes it for a name finds
 /// no directory for that, and makes no file.
-fn uri_of(file: &str) -> String {
+///
+/// On Windows a name may have backslashes and begin with a drive: <https://sqlite.org/uri.html#the_uri_path>.
+fn uri_of(file: &str, of_windows: bool) -> String {
     if let Some(rest) = file.strip_prefix("file:") {
         let (path, parameters) = rest.split_once('?').unwrap_or((rest, ""));
         let here = if path.contains('/') { "" } else { "./" };
@@ -155,7 +158,15 @@ fn uri_of(file: &str) -> String {
         let vfs = if names_vfs { "" } else { "&vfs=litepack" };
         return format!("file:{here}{path}?{parameters}{vfs}");
     }
-    let here = if file.contains('/') { "" } else { "./" };
+    let file = match of_windows {
+        true => Cow::Owned(file.replace('\\', "/")),
+        false => Cow::Borrowed(file),
+    };
+    let here = match (file.get(1..2), file.contains('/')) {
+        (Some(":"), _) if of_windows => "/",
+        (_, true) => "",
+        (_, false) => "./",
+    };
     let mut uri = format!("file:{here}");
     for char in file.chars() {
         match char {
@@ -183,7 +194,16 @@ mod tests {
             ("file:/a.db?level=7", "file:/a.db?level=7&vfs=litepack"),
             ("file:a.db?vfs=other", "file:./a.db?vfs=other"),
         ] {
-            assert_eq!(uri_of(file), uri);
+            assert_eq!(uri_of(file, false), uri);
+        }
+        for (file, uri) in [
+            ("a.db", "file:./a.db?vfs=litepack"),
+            (r"a\b", "file:a/b?vfs=litepack"),
+            (r"C:\a b\c.db", "file:/C:/a b/c.db?vfs=litepack"),
+            ("C:/c.db", "file:/C:/c.db?vfs=litepack"),
+            ("file:/C:/a.db", "file:/C:/a.db?&vfs=litepack"),
+        ] {
+            assert_eq!(uri_of(file, true), uri);
         }
     }
 }
