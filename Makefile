@@ -1,7 +1,7 @@
 .DEFAULT_GOAL := help
 .PHONY: help build dist dist-bench install uninstall lint test test-long test-threads e2e test-sqlite test-sqlite-encrypted test-sqllogic test-clients demo bench damage \
 	bench-quick bench-integers bench-integers-quick fuzz check-all deny packages packages-arm64 test-packages \
-	test-arm64 test-bigendian test-32bit test-windows test-musl test-core test-adopt drop-in demo-scale check-web web test-web demo-web
+	test-arm64 test-bigendian test-32bit test-windows test-core test-adopt drop-in demo-scale check-web web test-web demo-web
 
 # Seconds for each fuzz target, and names of SQLite test files (default: all but those in left_out.tsv),
 # and of packages (default: all).
@@ -124,10 +124,6 @@ test-32bit: ## the same on i686, by this processor (x86-64)
 test-windows: ## the same on Windows, in wine (Debian 12 on x86-64)
 	@scripts/need cargo cc sqlite3 apt-source tcl any-rust mingw wine
 	$(call PLATFORM,windows)
-
-test-musl: ## the same with musl, the C library of Alpine
-	@scripts/need cargo cc sqlite3 apt-source tcl any-rust musl
-	$(call PLATFORM,musl)
 
 # The reader for browsers, for wasm32.
 WEB := $(TARGET)/web
