@@ -24,6 +24,19 @@ fn vacuum_changes_the_page_size_up_and_down() {
     pair.assert_packed();
 }
 
+/// The first that SQLite reads of the file is then read while it says `ATTACH` itself.
+#[test]
+fn vacuum_may_be_the_first_statement() {
+    for text in ["pragma page_size = 8192;\nvacuum;", "vacuum main;"] {
+        let mut pair = Pair::empty();
+        pair.run(text);
+        pair.run("pragma page_size;\ncreate table t(x);\ninsert into t values (1);\nvacuum;");
+        pair.run("@reopen;\nselect * from t;\npragma page_size;");
+        pair.verify();
+        pair.assert_packed();
+    }
+}
+
 #[test]
 fn vacuum_of_a_large_fragmented_database_with_a_small_cache() {
     let mut pair = Pair::filled();

@@ -150,6 +150,8 @@ enum Said {
     Nothing,
     AttachWithKey,
     VacuumInto(CString),
+    /// It copies into a temporary file, and back.
+    Vacuum,
     /// What SQLite says itself in a `VACUUM`, whose own words were not understood.
     SomeVacuum,
 }
@@ -224,6 +226,12 @@ fn said(text: &[u8]) -> Said {
                 Token::Other(_) => return Said::Nothing,
             };
             CString::new(schema).map_or(Said::Nothing, Said::VacuumInto)
+        }
+        [vacuum, rest @ ..] if vacuum.is(b"vacuum") => {
+            match rest.iter().any(|token| token.is(b"into")) {
+                true => Said::Nothing,
+                false => Said::Vacuum,
+            }
         }
         [attach, rest @ ..] if attach.is(b"attach") && has_key(rest) => Said::AttachWithKey,
         [attach, .., Token::Word(name)] if attach.is(b"attach") && name.starts_with(b"vacuum_") => {
@@ -358,7 +366,9 @@ mod tests {
         assert_eq!(of("vacuum [into] into ?"), "into");
         assert_eq!(of(";vacuum a$b into ?"), "a$b");
         assert_eq!(of("ATTACH '' AS vacuum_0123"), "SomeVacuum");
-        assert_eq!(of("vacuum"), "Nothing");
-        assert_eq!(of("vacuum aux"), "Nothing");
+        assert_eq!(of("vacuum"), "Vacuum");
+        assert_eq!(of("vacuum aux;"), "Vacuum");
+        assert_eq!(of("vacuum \"into\""), "Vacuum");
+        assert_eq!(of("vacuum a b into c"), "Nothing");
     }
 }
