@@ -6,7 +6,7 @@ use std::io::Read as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-use litepack_database::files::leftovers::directory;
+use litepack_database::files::directory::directory;
 use litepack_database::names::{PLAIN, holders, with_suffix};
 use litepack_database::{Error, printable_path};
 use rustix::fs::Access;

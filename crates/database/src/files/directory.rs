@@ -18,7 +18,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::error::{Context, cannot_read, replaced};
-use crate::files::leftovers;
 use crate::names::identity::Identity;
 use crate::{Error, Result};
 
@@ -36,7 +35,7 @@ impl Directory {
     /// # Errors
     /// If it is not there, or cannot be read.
     pub fn of(file: &Path) -> io::Result<Directory> {
-        let path = leftovers::directory(file);
+        let path = directory(file);
         #[cfg(unix)]
         {
             use rustix::fs::{Mode, OFlags, open};
@@ -171,6 +170,14 @@ impl Directory {
 fn without_removing(refused: tempfile::PathPersistError) -> io::Error {
     let _ = refused.path.keep();
     refused.error
+}
+
+/// The directory that a file is in.
+pub fn directory(path: &Path) -> PathBuf {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
+        _ => PathBuf::from("."),
+    }
 }
 
 /// Why a file is not put into a directory that has lost its path to another one.

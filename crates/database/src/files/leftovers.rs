@@ -19,7 +19,7 @@ use tempfile::NamedTempFile;
 
 use crate::Result;
 use crate::error::Context;
-use crate::files::directory::Directory;
+use crate::files::directory::{Directory, directory};
 use crate::files::durable;
 use crate::files::itself;
 use crate::job::Job;
@@ -157,14 +157,6 @@ pub fn tell(target: &Path, job: &Job<'_>) {
             "{} is left from a command that was killed; it may be deleted",
             leftover.path().display()
         ));
-    }
-}
-
-/// The directory that a file is in.
-pub fn directory(path: &Path) -> PathBuf {
-    match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
-        _ => PathBuf::from("."),
     }
 }
 

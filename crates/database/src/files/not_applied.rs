@@ -9,7 +9,7 @@ use crate::Job;
 use crate::bytes::pages::OpenFile;
 use crate::bytes::unlocked::Unlocked;
 use crate::bytes::wal;
-use crate::files::leftovers::directory;
+use crate::files::directory::directory;
 use crate::names::{PACKED, with_suffix};
 
 /// Names them in warnings. The file is that of a packed database.

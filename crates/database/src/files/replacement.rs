@@ -18,7 +18,7 @@ use tempfile::NamedTempFile;
 
 use crate::error::{Context, refuse, replaced};
 use crate::files::attributes;
-use crate::files::directory::{Directory, replaced_directory};
+use crate::files::directory::{Directory, directory, replaced_directory};
 use crate::files::durable;
 use crate::files::leftovers::{self, remove_wal};
 use crate::files::object;
@@ -300,7 +300,7 @@ fn open_directory(target: &Path) -> Result<Directory> {
     file_name(target)?;
     Directory::of(target)
         .map_err(without_path)
-        .with_context(|| cannot_write_to(&leftovers::directory(target)))
+        .with_context(|| cannot_write_to(&directory(target)))
 }
 
 fn cannot_write_to(directory: &Path) -> String {
