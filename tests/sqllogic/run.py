@@ -46,7 +46,7 @@ def parse_arguments():
     parser.add_argument("--config", default=",".join(CONFIGURATIONS), help="configurations, by commas (default: all)")
     parser.add_argument("--part", default="1/1", metavar="N/M", help="the N-th of M parts of the files")
     parser.add_argument("--seed", type=int, default=secrets.randbelow(1 << 32), help="where connections are reopened")
-    parser.add_argument("--fresh", action="store_true", help="run all again, also what is done")
+    parser.add_argument("--fresh", action="store_true", help="run these files again, also what is done")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no further file after this long")
     parser.add_argument("--json", type=Path, help="write the summary there")
     parser.add_argument("--write-docs", action="store_true", help="write result.json, for docs/testing.md")
@@ -104,13 +104,12 @@ class Run:
         # What is compared with a lie is not kept.
         self.done_file = None if options.lie else options.kept / "done.jsonl"
         self.done = {}
-        if self.done_file and self.done_file.exists() and not options.fresh:
+        if self.done_file and self.done_file.exists():
             for line in self.done_file.read_text(encoding="utf-8").splitlines():
                 one = json.loads(line)
+                # Of two lines the later one counts.
                 if one["extension"] == self.identity:
                     self.done[one["file"], one["configuration"]] = one
-        elif self.done_file:
-            self.done_file.write_text("")
 
     def template(self):
         """A packed database with references and long dictionaries, to begin with: a minute's work, so it is kept."""
@@ -137,6 +136,8 @@ class Run:
     def all(self, names):
         together = [name for name in self.options.config if not CONFIGURATIONS[name].get("alone")]
         groups = [together, *([name] for name in self.options.config if name not in together)]
+        if self.options.fresh:
+            self.done = {key: one for key, one in self.done.items() if key[0] not in names}
         jobs = [(name, [one for one in group if (name, one) not in self.done]) for name in names for group in groups]
         jobs = [(name, group) for name, group in jobs if group]
         begun = time.monotonic()

@@ -55,6 +55,9 @@ def nothing_differs_and_what_is_done_is_not_done_again(place):
         assert {one["records"] for one in found["configurations"].values()} == {181}, found
     done = Path(place, "kept/done.jsonl").read_text().splitlines()
     assert len(done) == len(found["configurations"]), done
+    code, said, found = compared(place, "--fresh")
+    again = Path(place, "kept/done.jsonl").read_text().splitlines()
+    assert code == 0 and again[: len(done)] == done and len(again) == 2 * len(done), again
 
 
 def each_lie_is_found_in_each_configuration(place):
