@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 use litepack_database::error::{Context, cannot_read, cannot_write, refuse, replaced};
 use litepack_database::files::content::{CHUNK, DatabaseBytes};
-use litepack_database::files::directory::Directory;
+use litepack_database::files::directory::{Directory, holding};
 use litepack_database::files::durable;
 use litepack_database::files::held::Held;
 use litepack_database::files::itself;
@@ -46,7 +46,7 @@ impl Original {
     pub fn open(name: &Path) -> Result<Original> {
         let file = itself::open(name, false).with_context(|| cannot_read(name))?;
         let file = Held::new(file);
-        let (directory, _) = Directory::holding(&file, name)?;
+        let (directory, _) = holding(&file, name)?;
         Ok(Original {
             name: name.to_owned(),
             directory,
@@ -137,7 +137,7 @@ pub(crate) struct Kept {
 impl Kept {
     /// Keeps a database that is held alone, under a name beside it.
     pub(crate) fn of(source: &Source, name: &OsStr, job: &Job<'_>) -> Result<Kept> {
-        let (directory, database) = Directory::holding(source.file(), source.path())?;
+        let (directory, database) = holding(source.file(), source.path())?;
         let new = match directory.is_taken(name) {
             true => {
                 take(source, &directory, name, job)?;

@@ -18,7 +18,7 @@ use tempfile::NamedTempFile;
 
 use crate::error::{Context, refuse, replaced};
 use crate::files::attributes;
-use crate::files::directory::{Directory, directory, replaced_directory};
+use crate::files::directory::{Directory, directory, holding, replaced_directory};
 use crate::files::durable;
 use crate::files::leftovers::{self, remove_wal};
 use crate::files::object;
@@ -93,7 +93,7 @@ impl Replacement {
 
     /// For a database itself, which the caller has locked. It is an error if the new file could not have its owner.
     pub fn in_place(old: &Source) -> Result<Replacement> {
-        let (directory, _) = Directory::holding(old.file(), old.path())?;
+        let (directory, _) = holding(old.file(), old.path())?;
         let replacement = Replacement::within(directory, old.path().to_owned(), true)?;
         let rights = old.rights()?;
         if rights.give_owner(replacement.file()).is_err() {

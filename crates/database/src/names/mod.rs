@@ -2,12 +2,8 @@
 //!
 //! ```text
 //! uri.rs        how a database is named to SQLite      printable.rs   names and text as they may be shown
-//! holders.rs    who has a database open                identity.rs    whether two names, or a name and an open file, are one
 //! ```
 
-#[cfg(feature = "rusqlite")]
-pub mod holders;
-pub mod identity;
 pub mod printable;
 pub mod uri;
 
@@ -18,7 +14,9 @@ use std::path::{Path, PathBuf};
 use litepack_engine::FileKind;
 use litepack_store::{JOURNAL_SUFFIX, WAL_SUFFIX};
 
-pub use identity::is_same_file;
+pub use litepack_replace::identity::is_same_file;
+pub use litepack_replace::leftovers::with_suffix;
+pub use litepack_replace::{holders, identity};
 
 /// The endings of a database's name in the names of the files beside it.
 #[derive(Clone, Copy, Debug)]
@@ -77,11 +75,4 @@ impl Suffixes {
         let journal = with_suffix(database, self.journal);
         (begins(&journal).is_some_and(|first| first != 0)).then_some(journal)
     }
-}
-
-/// The path with something appended to its last component, as SQLite names its files.
-pub fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(suffix);
-    name.into()
 }

@@ -40,21 +40,16 @@ mod linux {
     use std::fs::{metadata, read_dir, read_link, read_to_string};
     use std::path::{Path, PathBuf};
 
-    use crate::names::identity::Identity;
-    use crate::names::{PACKED, PLAIN, with_suffix};
-    use crate::printable;
+    use crate::identity::Identity;
+    use crate::leftovers::{BESIDE, with_suffix};
+    use litepack_io::printable::harmless_line;
 
     /// Numbers of the processes that have one of the files open or locked.
     pub(super) fn processes(database: &Path) -> BTreeSet<u32> {
-        let suffixes = [
-            "",
-            PLAIN.wal,
-            PACKED.wal,
-            PLAIN.journal,
-            PACKED.journal,
-            "-shm",
-        ];
-        let files: Vec<PathBuf> = suffixes.map(|suffix| with_suffix(database, suffix)).into();
+        let suffixes = std::iter::once("").chain(BESIDE);
+        let files: Vec<PathBuf> = suffixes
+            .map(|suffix| with_suffix(database, suffix))
+            .collect();
         let ids: Vec<Identity> = files
             .iter()
             .filter_map(|file| Identity::of(&file.metadata().ok()?))
@@ -133,7 +128,7 @@ mod linux {
             true => ", this one",
             false => "",
         };
-        format!("{} (process {process}{whose})", printable(name))
+        format!("{} (process {process}{whose})", harmless_line(name))
     }
 }
 

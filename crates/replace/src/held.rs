@@ -58,7 +58,7 @@ mod unix {
     use std::fs::{File, metadata, read_dir};
     use std::sync::{Mutex, PoisonError};
 
-    use crate::names::identity::Identity;
+    use crate::identity::Identity;
 
     /// A directory of all descriptors of the process.
     #[cfg(any(target_os = "linux", target_os = "android"))]

@@ -8,8 +8,8 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
-use crate::files::held::Held;
-use crate::files::itself;
+use crate::held::Held;
+use crate::itself;
 
 /// Who may do what with a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -144,7 +144,7 @@ mod list {
     use rustix::fs::{XattrFlags, fgetxattr, fremovexattr, fsetxattr};
     use rustix::io::Errno;
 
-    use crate::files::attributes::{LEN_MAX, LIST};
+    use crate::attributes::{LEN_MAX, LIST};
 
     pub(super) fn of(file: &File) -> io::Result<Option<Vec<u8>>> {
         let mut value = vec![0; LEN_MAX];
@@ -186,7 +186,7 @@ mod list {
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
     use super::*;
-    use crate::files::attributes::LIST;
+    use crate::attributes::LIST;
     use rustix::fs::{XattrFlags, setxattr};
     use std::os::unix::fs::PermissionsExt as _;
     use std::path::Path;

@@ -25,7 +25,7 @@ impl Identity {
     }
 
     /// Of the file that the system calls so; `None` of numbers that are none of a file.
-    #[cfg(all(unix, feature = "rusqlite"))]
+    #[cfg(unix)]
     pub(crate) fn of_numbers(
         device: impl TryInto<u64>,
         number: impl TryInto<u64>,

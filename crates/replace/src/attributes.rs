@@ -5,10 +5,10 @@ use std::fs::File;
 
 /// No system allows for a longer list of names, or a longer value.
 #[cfg(any(target_os = "linux", target_os = "android"))]
-pub const LEN_MAX: usize = 64 << 10;
-/// The name of the access list, which is given with the other [`rights`](crate::files::rights).
+pub(crate) const LEN_MAX: usize = 64 << 10;
+/// The name of the access list, which is given with the other [`rights`](crate::rights).
 #[cfg(any(target_os = "linux", target_os = "android"))]
-pub const LIST: &str = "system.posix_acl_access";
+pub(crate) const LIST: &str = "system.posix_acl_access";
 
 /// Gives one file those of another.
 #[cfg(any(target_os = "linux", target_os = "android"))]
