@@ -9,6 +9,7 @@
 //! report.rs      what info and check answer, as JSON and text
 //! references/    which units have text in common    archive.rs      an archive as the database in it
 //! far.rs         a database on a server, whatever its kind
+//! fill.rs        a whole database into an empty packed file
 //! ```
 //! The extension's SQL functions and pragmas and the functions of the library `litepack` are both made of these.
 #![forbid(unsafe_code)]
@@ -16,6 +17,7 @@
 pub mod archive;
 pub mod content;
 pub mod far;
+mod fill;
 pub mod foreign;
 mod free_pages;
 mod kind;
@@ -26,6 +28,7 @@ pub mod plan;
 pub mod references;
 pub mod report;
 
+pub use fill::{Watch, fill};
 pub use free_pages::right_free_list;
 pub use kind::{FileKind, expect_database_len, missing_bytes, page_size, stated_size};
 pub use litepack_store::Unit;

@@ -7,12 +7,11 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::ops::RangeInclusive;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use litepack_btree::{HEADER_LEN, page_size};
 use litepack_cipher::Key;
 use litepack_codec::{DictId, LEVELS, Level};
-use litepack_database::bytes::reader::{self, CHUNK};
+use litepack_database::bytes::reader;
 use litepack_database::bytes::snapshot::Bytes;
 use litepack_database::bytes::unlocked::Unlocked;
 use litepack_database::error::{Context, cannot_read, cannot_write, refuse};
@@ -20,22 +19,18 @@ use litepack_database::files::content::DatabaseBytes;
 use litepack_database::files::object;
 use litepack_database::files::replacement::Replacement;
 use litepack_database::files::source::Source;
-use litepack_database::job::Unit;
+use litepack_database::job::{Step, Unit};
 use litepack_database::names::identity::Identity;
-use litepack_engine::FileKind;
-use litepack_engine::plan::{self, Effort, Plan};
-use litepack_engine::references::{Estimate, Groups, References};
-use litepack_io::interrupt::Halt;
+use litepack_engine::plan::{self, Effort};
+use litepack_engine::{FileKind, Watch};
 use litepack_io::storage::ReadAt;
-use litepack_store::{Listed, Options, Store, Unit as DataUnit};
+use litepack_store::{Options, Store, Unit as DataUnit};
 use serde::Serialize;
 
 use crate::keep::Kept;
 use crate::{Error, Job, Result};
 
-/// The level of [`pack`], unless another one is chosen. Text is 4 to 7 % smaller than at [`crate::DEFAULT_LEVEL`], the
-/// level of SQLite's own writes, and packing takes up to three tenths longer.
-pub const PACK_LEVEL: Level = 5;
+pub use litepack_engine::plan::PACK_LEVEL;
 
 /// The lengths that a limit on dictionaries may have.
 pub const DICTIONARY_SIZES: RangeInclusive<usize> = 4 << 10..=1 << 20;
@@ -290,119 +285,78 @@ fn fill_listening(
         key: key.cloned(),
         ..reader::options(None)
     };
-    let mut plain = Plain(content);
-    let mut head = [0; HEADER_LEN];
-    let found = plain.0.read_at(&mut head, 0)?;
-    let page_size = page_size(&head[..found]);
-    let unit = page_size.map_or(4096, |size| size.max(4096)) as usize;
-    let cannot = || cannot_write(name);
-    let mut store = Store::open(packed, options).with_context(cannot)?;
-    if size == 0 {
-        // The first write makes the file a packed one; the database in it is still empty.
-        store.write(0, &vec![0; unit]).with_context(cannot)?;
-        store.truncate(0).with_context(cannot)?;
-    }
-    let plan = choose(size, unit as u32, effort, &mut plain, job);
-    job.check()?;
-    let plan = plan
-        .map_err(litepack_store::Error::from)
-        .with_context(cannot)?;
-    let estimate = Estimate::of(size, unit as u32, effort, &plan, &mut plain);
-    job.check()?;
-    let estimate = estimate
-        .map_err(litepack_store::Error::from)
-        .with_context(cannot)?;
-    let groups = Groups::worthwhile(size, unit as u32, effort, &plan, &mut plain);
-    job.check()?;
-    let groups = groups
-        .map_err(litepack_store::Error::from)
-        .with_context(cannot)?;
-    let references = References::with_groups(estimate.as_ref(), groups, unit as u32, effort);
-    let mut references = references
-        .map_err(litepack_store::Error::from)
-        .with_context(cannot)?;
-    let step = job.bytes("packing", size);
-    let dictionaries = plan.dictionary_lens();
-    let dictionaries = dictionaries
-        .map_err(litepack_store::Error::from)
-        .with_context(cannot)?;
-    let front = plan.front(store.opening(), size / unit as u64, &dictionaries);
-    store.fill_in_order(front).with_context(cannot)?;
-    let mut numbers = Vec::new();
-    for Listed {
-        dictionary,
-        signatures,
-        ..
-    } in plan.planned()
-    {
-        let added = store.add_dictionary(dictionary, signatures.clone());
-        numbers.push(added.with_context(cannot)?);
-    }
-    for (long, short) in plan.beside() {
-        let replaced = store.replace_dictionary(numbers[long], numbers[short]);
-        replaced.with_context(cannot)?;
-    }
-    let number = |unit| {
-        let dictionary = plan.dictionary_of(unit);
-        dictionary.map_or(0, |index| numbers[index])
+    let mut plain = Plain {
+        content,
+        failed: None,
     };
-    let mut buf = vec![0; CHUNK as usize];
-    let mut offset = 0;
-    while offset < size {
-        job.check()?;
-        let wanted = CHUNK.min(size - offset) as usize;
-        plain.0.read_at(&mut buf[..wanted], offset)?;
-        let (first, pages) = (DataUnit::holding(offset, unit as u32), &buf[..wanted]);
-        if let Some(references) = &mut references {
-            let written = references.write(&mut store, &mut plain, (first, pages), &number);
-            written.with_context(cannot)?;
-        } else {
-            // One unit at a time: the first write tells the store how long a unit is.
-            for (part, at) in pages.chunks(unit).zip((offset..).step_by(unit)) {
-                let number = number(DataUnit::holding(at, unit as u32));
-                store.write_with(at, part, number).with_context(cannot)?;
-            }
-        }
-        offset += wanted as u64;
-        step.add(wanted as u64);
+    let told = Told::new(size, effort, job);
+    let mut store = Store::open(packed, options).with_context(|| cannot_write(name))?;
+    let filled = litepack_engine::fill(&mut store, size, effort, &mut plain, &told);
+    match (filled, plain.failed) {
+        (Err(_), Some(unread)) => return Err(unread),
+        (filled, _) => filled.with_context(|| cannot_write(name))?,
     }
-    plan.finish(&mut store).with_context(cannot)?;
-    store.flush_both_slots().with_context(cannot)?;
     store.close();
     Ok(())
 }
 
-/// Chooses dictionaries, and says how long that and the rest takes.
-fn choose(
+/// Says how far it is, and how long the rest takes.
+struct Told<'a, 'b> {
     size: u64,
-    unit: u32,
     effort: Effort,
-    plain: &mut Plain<'_>,
-    job: &Job<'_>,
-) -> std::result::Result<Plan, Halt> {
-    let tell = |tried: u64| {
-        let costs = costs(size, tried, effort);
-        job.shares(&costs);
-    };
-    // About as many as there will be.
-    tell(match effort.len_max {
-        0 => 0,
-        _ => SAMPLE.min(size) * 2,
-    });
-    let step = Mutex::new(Some(job.step(CHOOSING, Unit::Tasks, None)));
-    let watch = |done, all| {
-        let mut step = step.lock().unwrap_or_else(PoisonError::into_inner);
+    job: &'a Job<'b>,
+    step: Mutex<Option<Step<'a>>>,
+}
+
+impl<'a, 'b> Told<'a, 'b> {
+    fn new(size: u64, effort: Effort, job: &'a Job<'b>) -> Self {
+        let told = Told {
+            size,
+            effort,
+            job,
+            step: Mutex::new(None),
+        };
+        // About as many as there will be.
+        told.costs(match effort.len_max {
+            0 => 0,
+            _ => SAMPLE.min(size) * 2,
+        });
+        *told.step() = Some(job.step(CHOOSING, Unit::Tasks, None));
+        told
+    }
+
+    fn costs(&self, tried: u64) {
+        self.job.shares(&costs(self.size, tried, self.effort));
+    }
+
+    fn step(&self) -> MutexGuard<'_, Option<Step<'a>>> {
+        self.step.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Watch for Told<'_, '_> {
+    fn choosing(&self, done: u64, all: u64) {
+        let mut step = self.step();
         if done == 0 && all > 0 {
             *step = None;
-            tell(all);
-            *step = Some(job.bytes(CHOOSING, all));
+            self.costs(all);
+            *step = Some(self.job.bytes(CHOOSING, all));
         } else if all == 0 {
-            tell(0);
+            self.costs(0);
         } else if let Some(step) = &*step {
             step.set(done);
         }
-    };
-    Plan::make_watched(size, unit, effort, Vec::new(), plain, &watch)
+    }
+
+    fn filling(&self, more: u64) {
+        let mut step = self.step();
+        if more == 0 {
+            *step = None;
+            *step = Some(self.job.bytes("packing", self.size));
+        } else if let Some(step) = &*step {
+            step.add(more);
+        }
+    }
 }
 
 const CHOOSING: &str = "choosing";
@@ -422,12 +376,21 @@ fn costs(size: u64, tried: u64, effort: Effort) -> [(&'static str, f64); 4] {
     ]
 }
 
-/// The database, to plan dictionaries for.
-struct Plain<'a>(DatabaseBytes<'a>);
+/// The database, and why it could not be read.
+struct Plain<'a> {
+    content: DatabaseBytes<'a>,
+    failed: Option<Error>,
+}
 
 impl plan::Source for Plain<'_> {
     fn read(&mut self, offset: u64, buf: &mut [u8]) -> bool {
-        self.0.read_at(buf, offset).is_ok_and(|n| n == buf.len())
+        match self.content.read_at(buf, offset) {
+            Ok(n) => n == buf.len(),
+            Err(error) => {
+                self.failed = Some(error);
+                false
+            }
+        }
     }
 
     fn dictionary_of(&mut self, _: DataUnit) -> DictId {

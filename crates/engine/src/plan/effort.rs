@@ -13,6 +13,10 @@ const LONG_MAX: usize = 4 << 20;
 /// Notes on text that units have in common, where a program does nothing else: one in 32 hashes of 200 MB.
 const NOTES_MAX: usize = 64 << 20;
 
+/// The level at which a whole database is packed, unless another one is chosen. Text is 4 to 7 % smaller than at the level
+/// of SQLite's own writes, and packing takes up to three tenths longer.
+pub const PACK_LEVEL: Level = 5;
+
 /// How much work is put into dictionaries.
 #[derive(Clone, Copy, Debug)]
 pub struct Effort {

@@ -27,7 +27,7 @@ use litepack_io::parallel::parallel;
 use litepack_io::storage::Storage;
 use litepack_store::{Listed, Opening, Reference, Store, Unit};
 
-pub use effort::Effort;
+pub use effort::{Effort, PACK_LEVEL};
 use trial::{Best, Long, Trial};
 
 /// No dictionary for fewer bytes of pages.
