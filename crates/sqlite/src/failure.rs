@@ -8,7 +8,7 @@ use litepack_store::Error;
 use crate::c::api::Api;
 use crate::c::codes::{
     BUSY, CANTOPEN, CORRUPT, Code, FULL, INTERRUPT, IOERR, IOERR_DATA, IOERR_NOMEM, IOERR_READ,
-    NOMEM, NOTADB,
+    NOMEM, NOTADB, READONLY,
 };
 use crate::host::error::host_code;
 
@@ -130,6 +130,7 @@ pub(crate) fn code_of(error: &Error, doing: While) -> Code {
         // An I/O error among those, too, after which SQLite gives up the transaction; the program is told SQLITE_NOMEM.
         Error::Io(error) if error.kind() == io::ErrorKind::OutOfMemory => IOERR_NOMEM,
         _ if error.is_interrupted() => INTERRUPT,
+        Error::Io(error) if is_full(error) => FULL,
         Error::Io(error) => host_code(error).unwrap_or(IOERR),
         Error::Damaged(_) if doing == While::Reading => CORRUPT,
         // Not IOERR_CORRUPTFS, of which SQLite makes CORRUPT before it looks whether to give up the transaction.
@@ -141,6 +142,26 @@ pub(crate) fn code_of(error: &Error, doing: While) -> Code {
         // The enum is open for the store's sake; a new kind is an I/O error until it has its code.
         _ => IOERR,
     }
+}
+
+/// The result code for an error of the system's own, in SQLite's sense of them.
+pub(crate) fn code_of_system(error: &io::Error) -> Code {
+    use io::ErrorKind;
+    match error.kind() {
+        _ if is_full(error) => FULL,
+        ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => READONLY,
+        ErrorKind::OutOfMemory => IOERR_NOMEM,
+        _ => IOERR,
+    }
+}
+
+/// Whether the system has no room for what is written.
+fn is_full(error: &io::Error) -> bool {
+    use io::ErrorKind;
+    matches!(
+        error.kind(),
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge
+    )
 }
 
 /// The result code for an error while an archive is opened or read.

@@ -30,7 +30,6 @@ use crate::files::journal::JournalFile;
 use crate::files::keyed::KeyedFile;
 use crate::files::keyed_reader::{KeyedReader, Lockable as _};
 use crate::files::log::LogFile;
-use crate::files::packed::PackedFile;
 use crate::files::place::{NotOpened, Place};
 use crate::files::refused::Refused;
 use crate::files::remote::{self, KeyedRemoteFile, Location, RemoteFile};
@@ -52,9 +51,7 @@ pub(crate) enum Opened {
     /// Those below have the flags that the host granted.
     Journal(Box<JournalFile>, c_int),
     Log(Box<LogFile>, c_int),
-    Packed(Box<PackedFile>, c_int),
-    /// One that is encrypted, or may become so.
-    Keyed(Box<KeyedFile>, c_int),
+    Packed(Box<KeyedFile>, c_int),
     /// One that may turn out not to be the host's to have.
     Undecided(Box<UndecidedFile>, c_int),
     Temporary(Box<TemporaryFile>, c_int),
@@ -181,8 +178,7 @@ impl Opening<'_> {
                 Ok(key) => key,
                 Err(why) => return Ok(self.refuse(why)),
             };
-            let is_empty = kind == FileKind::Empty;
-            return self.packed((disk, granted), (is_empty, is_encrypted), asked);
+            return self.packed((disk, granted), is_encrypted, asked);
         }
         if kind == FileKind::Zstd
             && litepack_archive::is_encrypted(&disk).map_err(archive::failure)?
@@ -234,12 +230,14 @@ impl Opening<'_> {
     fn packed(
         &self,
         (disk, granted): (HostFile, c_int),
-        (is_empty, is_encrypted): (bool, bool),
+        is_encrypted: bool,
         asked: Asked,
     ) -> Result<Opened, Failure> {
         let names = self.name.rename_beside();
         let names = names.map_err(|why| Failure::new(CANTOPEN, why))?;
         let place = Place {
+            name: self.name.host(),
+            flags: self.flags & !(OPEN_CREATE | OPEN_EXCLUSIVE),
             path: disk.path().to_owned(),
             names,
             journal: self.name.journal(),
@@ -259,17 +257,15 @@ impl Opening<'_> {
                 return Ok(self.refuse(IMMUTABLE.into()));
             }
             let file = KeyedFile::locked(disk, place, wishes);
-            return Ok(Opened::Keyed(Box::new(file), granted));
+            return Ok(Opened::Packed(Box::new(file), granted));
         }
         let file = match place.open(disk, asked.key) {
             Ok(file) => file,
             Err(NotOpened::Refused(why)) => return Ok(self.refuse(why)),
             Err(NotOpened::Failed(failure)) => return Err(failure),
         };
-        Ok(match is_empty || is_encrypted {
-            true => Opened::Keyed(Box::new(KeyedFile::open(file, wishes)), granted),
-            false => Opened::Packed(Box::new(file), granted),
-        })
+        let file = KeyedFile::open(file, place, wishes);
+        Ok(Opened::Packed(Box::new(file), granted))
     }
 
     /// Opens an archive, read-only whatever is asked for. A file that only begins like one is a file of some other VFS

@@ -181,7 +181,8 @@ pub(crate) fn plain_temp_from_uri(parameters: &[(String, String)]) -> Result<boo
 pub(crate) fn is_long(name: &str) -> bool {
     let lower = name.to_ascii_lowercase();
     let ours = lower.strip_prefix(PRAGMA_PREFIX);
-    ours.is_some_and(|name| matches!(name, "info" | "check" | "maintain" | "split"))
+    let is_rekey = matches!(&*lower, "rekey" | "hexrekey");
+    is_rekey || ours.is_some_and(|name| matches!(name, "info" | "check" | "maintain" | "split"))
 }
 
 /// The request of a pragma; `None` if it is none of ours.

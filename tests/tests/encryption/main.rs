@@ -3,6 +3,7 @@
 //!
 //! One program for all of them: each one more takes seconds to link.
 
+mod anew;
 mod archive;
 mod attached;
 mod journal;

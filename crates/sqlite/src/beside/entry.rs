@@ -107,6 +107,11 @@ impl Entry {
         self.inode.is_some() && found.is_some() && found != self.inode
     }
 
+    /// Whether another handle of this process has the file open, under whatever name.
+    pub(crate) fn has_others(&self) -> bool {
+        self.table.handles_of(self.inode) > 1
+    }
+
     /// Whether there was a file of this name when this was made. It may be another than the one that was opened.
     pub(crate) fn has_file(&self) -> bool {
         self.inode.is_some()

@@ -126,6 +126,13 @@ impl OpenFiles {
         database.views.push((handle.0, Arc::downgrade(view)));
     }
 
+    /// How many handles have this file.
+    pub(super) fn handles_of(&self, inode: Inode) -> usize {
+        let table = self.read();
+        let handles = table.databases.values().flat_map(|known| &known.handles);
+        handles.filter(|(other, _)| *other == inode).count()
+    }
+
     /// It is closed.
     pub(super) fn remove_database(&self, path: &[u8], handle: (Inode, Names)) {
         let mut table = self.write();

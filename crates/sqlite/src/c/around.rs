@@ -25,6 +25,8 @@ pub(crate) struct Around {
     pub(crate) has_plain_temp: bool,
     /// The running statement is an `ATTACH` with a key, which SQLite drops.
     pub(crate) is_attached_with_key: bool,
+    /// The connection is in a transaction.
+    pub(crate) in_transaction: bool,
 }
 
 /// The question for the key of an open file, and whether it is encrypted. Only the copy of this library that asks answers
@@ -93,6 +95,7 @@ impl Around {
                 is_ours: is_known || (has_vfs && is_ours(vfs)) || api.keeps_temp_in_memory(),
                 has_plain_temp: has_plain_temp(api, db),
                 is_attached_with_key: matches!(said, Said::AttachWithKey),
+                in_transaction: call!(api.table(), get_autocommit(db)) == 0,
             }
         }
     }

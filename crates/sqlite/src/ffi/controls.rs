@@ -250,6 +250,16 @@ pub(crate) unsafe fn is_maintenance(arg: *mut c_void) -> bool {
         .eq_ignore_ascii_case(MAINTAIN)
 }
 
+/// Whether it brings another key.
+///
+/// # Safety
+/// `arg` is the argument of that file control.
+pub(crate) unsafe fn is_rekey(arg: *mut c_void) -> bool {
+    // SAFETY: what the caller promises.
+    let name = unsafe { name_of_pragma(arg) }.to_bytes();
+    name.eq_ignore_ascii_case(b"rekey") || name.eq_ignore_ascii_case(b"hexrekey")
+}
+
 /// Whether it brings the question for the size of pages.
 ///
 /// # Safety
@@ -300,6 +310,9 @@ pub(crate) unsafe fn heard(api: Api, db: *mut sqlite3, answer: impl FnOnce() -> 
     guard(api, || (), body)
 }
 
+/// Why a key is not changed then.
+const REKEY_QUERY_ONLY: &str = "PRAGMA query_only is on, and another key writes to the file";
+
 /// The pragma that writes without a statement of SQLite's.
 const MAINTAIN: &[u8] = b"litepack_maintain";
 
@@ -325,6 +338,8 @@ pub(crate) unsafe fn refuse_if_query_only(
             let connection = db.map(|db| unsafe { Connection::new(api, db) });
             let (code, why) = match connection.map(|connection| connection.is_query_only()) {
                 Some(Ok(false)) => return OK,
+                // SAFETY: as this function asks for.
+                Some(Ok(true)) if unsafe { is_rekey(arg) } => (READONLY, REKEY_QUERY_ONLY.into()),
                 Some(Ok(true)) => (READONLY, QUERY_ONLY.into()),
                 Some(Err(error)) => (error.code, error.message),
                 None => (READONLY, WHO_ASKS.into()),

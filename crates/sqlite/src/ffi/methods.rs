@@ -10,7 +10,7 @@ use std::ffi::{c_int, c_void};
 use litepack_io::interrupt::deaf;
 
 use super::controls::{
-    State, asks_page_size, control, have_read, heard, is_long_pragma, is_maintenance,
+    State, asks_page_size, control, have_read, heard, is_long_pragma, is_maintenance, is_rekey,
     may_take_long, refuse_if_query_only,
 };
 use crate::c::api::{Api, len};
@@ -460,6 +460,57 @@ unsafe fn has_unknown_pages<F: File>(file: *mut sqlite3_file) -> bool {
     is_unknown
 }
 
+/// Answers a pragma that gives another key.
+///
+/// # Safety
+/// As [`with`]; the argument is that of the pragma.
+unsafe fn rekey<F: File>(
+    file: *mut sqlite3_file,
+    (api, connection): (Api, Option<*mut sqlite3>),
+    arg: *mut c_void,
+) -> Code {
+    let mut is_long = false;
+    // SAFETY: what the caller promises; no method of the file is running, and the connection, which is open, runs the
+    // pragma.
+    unsafe {
+        let ask = |state: &mut State<F>| {
+            is_long = state.file.is_rekeyed_anew();
+            Ok(())
+        };
+        match with::<F>(file, ask) {
+            OK => {}
+            code => return code,
+        }
+        let answer = || with_interrupts::<F>(file, |state| control(state, fcntl::PRAGMA, arg));
+        let Some(db) = connection.filter(|_| is_long) else {
+            return answer();
+        };
+        match refuse_if_query_only(api, connection, arg) {
+            OK => {}
+            code => return code,
+        }
+        let mut around = None;
+        let look = || {
+            around = Some(Around::of(api, db));
+            OK
+        };
+        match guard(api, || (), look) {
+            OK => {}
+            code => return code,
+        }
+        let note = |state: &mut State<F>| {
+            if let Some(around) = around {
+                state.file.note_around(around);
+            }
+            Ok(())
+        };
+        match with::<F>(file, note) {
+            OK => heard(api, db, answer),
+            code => code,
+        }
+    }
+}
+
 unsafe extern "C" fn file_control<F: File>(
     file: *mut sqlite3_file,
     op: c_int,
@@ -474,6 +525,9 @@ unsafe extern "C" fn file_control<F: File>(
                 Ok(user) => user,
                 Err(code) => return code,
             };
+            if is_rekey(arg) {
+                return rekey::<F>(file, (api, connection), arg);
+            }
             if is_maintenance(arg) {
                 match refuse_if_query_only(api, connection, arg) {
                     OK => {}

@@ -131,7 +131,6 @@ impl Opening<'_> {
                 Opened::Journal(file, granted) => self.finish(*file, granted),
                 Opened::Log(file, granted) => self.finish(*file, granted),
                 Opened::Packed(file, granted) => self.finish(*file, granted),
-                Opened::Keyed(file, granted) => self.finish(*file, granted),
                 Opened::Undecided(file, granted) => self.finish(*file, granted),
                 Opened::Temporary(file, granted) => self.finish(*file, granted),
                 Opened::Archive(file) => self.finish_read_only(*file),

@@ -103,17 +103,28 @@ impl Company {
 
     /// This is around the file, which is encrypted or not.
     pub(crate) fn meet(&mut self, around: &Around, is_encrypted: bool) -> Result<(), Failure> {
-        if is_encrypted && !self.wishes.plain_temp {
-            let why = match (around.has_plain_temp, around.is_ours) {
-                (true, _) => Some(PLAIN_TEMP_NOW),
-                (_, false) => Some(PLAIN_TEMP),
-                _ => None,
-            };
-            if let Some(why) = why {
-                return Err(Failure::new(MISUSE, why));
-            }
+        if is_encrypted {
+            self.expect_sealed(around)?;
         }
         self.has_met = true;
         Ok(())
+    }
+
+    /// An error if content that is encrypted would be in plain with this around it, or nothing is known of that.
+    pub(crate) fn expect_fit(&self, around: Option<&Around>) -> Result<(), Failure> {
+        match around {
+            Some(around) => self.expect_sealed(around),
+            None => self.expect_known(|| true),
+        }
+    }
+
+    fn expect_sealed(&self, around: &Around) -> Result<(), Failure> {
+        let why = match (around.has_plain_temp, around.is_ours) {
+            _ if self.wishes.plain_temp => return Ok(()),
+            (true, _) => PLAIN_TEMP_NOW,
+            (_, false) => PLAIN_TEMP,
+            _ => return Ok(()),
+        };
+        Err(Failure::new(MISUSE, why))
     }
 }

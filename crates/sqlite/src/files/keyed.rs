@@ -1,4 +1,4 @@
-//! A packed main database that is encrypted, or still empty and may become so.
+//! A packed main database, which may be encrypted, or become so.
 //!
 //! Until an encrypted one has its key it is *locked*. SQLite reads 100 bytes of a file before any pragma can run, and an
 //! error would fail the opening: so this read finds nothing, as in an empty file. Any other call fails, and no lock is
@@ -16,6 +16,7 @@ use litepack_cipher::Key;
 use litepack_codec::Level;
 use litepack_store::{Error, FileOffset, try_key};
 
+use super::anew::IN_TRANSACTION;
 use super::company::{Company, SHARED, Wishes};
 use super::packed::PackedFile;
 use super::place::{NotOpened, Place};
@@ -25,11 +26,17 @@ use crate::c::codes::{CANTOPEN, Code, ERROR, MISUSE, OK};
 use crate::failure::{Failure, While, read};
 use crate::host::file::{BusyHandler, HostFile};
 use crate::options::{Name, Setting};
+use crate::session::secure_delete::SecureDelete;
 
 /// An open file.
 pub(crate) struct KeyedFile {
     state: State,
+    place: Place,
     company: Company,
+    connection: Option<usize>,
+    busy: Option<BusyHandler>,
+    /// What is around while a pragma gives another key.
+    around: Option<Around>,
 }
 
 enum State {
@@ -42,9 +49,6 @@ enum State {
 /// An encrypted file without its key.
 struct Locked {
     disk: HostFile,
-    place: Place,
-    connection: Option<usize>,
-    busy: Option<BusyHandler>,
     secure_delete: Option<String>,
 }
 
@@ -53,23 +57,24 @@ impl KeyedFile {
     pub(crate) fn locked(disk: HostFile, place: Place, wishes: Wishes) -> KeyedFile {
         let locked = Locked {
             disk,
-            place,
-            connection: None,
-            busy: None,
             secure_delete: None,
         };
-        KeyedFile::new(State::Locked(Box::new(locked)), wishes)
+        KeyedFile::new(State::Locked(Box::new(locked)), place, wishes)
     }
 
     /// One that is open.
-    pub(crate) fn open(file: PackedFile, wishes: Wishes) -> KeyedFile {
-        KeyedFile::new(State::Open(Box::new(file)), wishes)
+    pub(crate) fn open(file: PackedFile, place: Place, wishes: Wishes) -> KeyedFile {
+        KeyedFile::new(State::Open(Box::new(file)), place, wishes)
     }
 
-    fn new(state: State, wishes: Wishes) -> KeyedFile {
+    fn new(state: State, place: Place, wishes: Wishes) -> KeyedFile {
         KeyedFile {
             state,
+            place,
             company: Company::new(wishes),
+            connection: None,
+            busy: None,
+            around: None,
         }
     }
 
@@ -93,32 +98,74 @@ impl KeyedFile {
         };
         read(try_key(&locked.disk, &key))?;
         // The file is still open then, and the user may try again.
-        let alone = locked.place.expect_alone();
+        let alone = self.place.expect_alone();
         alone.map_err(|why| Failure::new(MISUSE, why))?;
         let State::Locked(locked) = std::mem::replace(&mut self.state, State::Closed) else {
             return Ok(());
         };
         let Locked {
             disk,
-            place,
-            connection,
-            busy,
             secure_delete,
         } = *locked;
-        let opened = place.open(disk, Some(key)).map_err(|why| match why {
-            NotOpened::Refused(why) => Failure::new(MISUSE, why),
-            NotOpened::Failed(failure) => failure,
-        });
-        let mut file = opened?;
-        if let Some(connection) = connection {
+        let mut file = self.open_now(disk, Some(key))?;
+        if let Some(connection) = self.connection {
             file.joined_by(connection);
-        }
-        if let Some(busy) = busy {
-            file.waits_by(busy);
         }
         if let Some(value) = secure_delete {
             file.secure_delete(&value);
         }
+        self.state = State::Open(Box::new(file));
+        Ok(())
+    }
+
+    fn open_now(&self, disk: HostFile, key: Option<Arc<Key>>) -> Result<PackedFile, Failure> {
+        let opened = self.place.open(disk, key).map_err(|why| match why {
+            NotOpened::Refused(why) => Failure::new(MISUSE, why),
+            NotOpened::Failed(failure) => failure,
+        });
+        let mut file = opened?;
+        if let Some(busy) = self.busy {
+            file.waits_by(busy);
+        }
+        Ok(file)
+    }
+
+    /// Has a new file take the place of the one that is open, and opens that.
+    fn make_anew(&mut self, key: Option<Arc<Key>>, around: Option<&Around>) -> Result<(), Failure> {
+        if around.is_some_and(|around| around.in_transaction) {
+            return Err(Failure::told(ERROR, IN_TRANSACTION));
+        }
+        let State::Open(file) = &mut self.state else {
+            return Err(closed());
+        };
+        if key.is_some() {
+            self.company.expect_fit(around)?;
+        }
+        let replaced = file.make_anew(key.as_ref(), &self.place)?;
+        let opened = self.open_anew(key);
+        opened.map_err(|failure| {
+            let why = format!("the key is another one by now. {OPEN_IT}: {}", failure.why);
+            Failure::new(failure.code, why)
+        })?;
+        replaced.durable
+    }
+
+    /// Closes the file, and opens the one that has its name.
+    fn open_anew(&mut self, key: Option<Arc<Key>>) -> Result<(), Failure> {
+        let State::Open(mut file) = std::mem::replace(&mut self.state, State::Closed) else {
+            return Err(closed());
+        };
+        let packed = &mut file.handle.packed;
+        // What was set since it was opened.
+        self.place.settings = packed.settings();
+        let secure_delete = std::mem::replace(packed.secure_delete(), SecureDelete::new(false));
+        let code = file.close(false);
+        if code != OK {
+            return Err(code.into());
+        }
+        let (disk, _) = self.place.name.open(self.place.flags)?;
+        let mut file = self.open_now(disk, key)?;
+        *file.handle.packed.secure_delete() = secure_delete;
         self.state = State::Open(Box::new(file));
         Ok(())
     }
@@ -130,8 +177,10 @@ fn no_key() -> Failure {
 }
 
 fn closed() -> Failure {
-    Failure::new(CANTOPEN, "the database could not be opened: open it again")
+    Failure::new(CANTOPEN, OPEN_IT)
 }
+
+const OPEN_IT: &str = "the database could not be opened: open it again";
 
 impl File for KeyedFile {
     const METHODS: Methods = Methods::AsHost;
@@ -139,9 +188,20 @@ impl File for KeyedFile {
     const LOOKS_AROUND: bool = true;
 
     fn looks_around(&self) -> bool {
-        // Main's key may come later.
-        let may_get_key = || matches!(&self.state, State::Open(file) if file.may_get_key());
-        self.company.is_to_meet() || (self.company.is_joined() && may_get_key())
+        match &self.state {
+            // Main's key may come later.
+            State::Open(file) if file.may_get_key() => self.company.is_joined(),
+            State::Open(file) => file.is_encrypted() && self.company.is_to_meet(),
+            State::Locked(_) | State::Closed => self.company.is_to_meet(),
+        }
+    }
+
+    fn is_rekeyed_anew(&mut self) -> bool {
+        matches!(&self.state, State::Open(file) if !file.handle.packed.is_new())
+    }
+
+    fn note_around(&mut self, around: Around) {
+        self.around = Some(around);
     }
 
     fn meet(&mut self, around: &Around) -> Result<(), Failure> {
@@ -273,8 +333,8 @@ impl Database for KeyedFile {
     fn apply(&mut self, setting: Setting) -> Result<(), String> {
         match &mut self.state {
             State::Open(file) => file.apply(setting),
-            State::Locked(locked) => {
-                locked.place.settings.push(setting);
+            State::Locked(_) => {
+                self.place.settings.push(setting);
                 Ok(())
             }
             State::Closed => Err(closed().why.into()),
@@ -310,18 +370,16 @@ impl Database for KeyedFile {
 
     fn joined_by(&mut self, connection: usize) {
         self.company.join(self.is_encrypted());
-        match &mut self.state {
-            State::Open(file) => file.joined_by(connection),
-            State::Locked(locked) => locked.connection = Some(connection),
-            State::Closed => {}
+        self.connection = Some(connection);
+        if let State::Open(file) = &mut self.state {
+            file.joined_by(connection);
         }
     }
 
     fn waits_by(&mut self, handler: BusyHandler) {
-        match &mut self.state {
-            State::Open(file) => file.waits_by(handler),
-            State::Locked(locked) => locked.busy = Some(handler),
-            State::Closed => {}
+        self.busy = Some(handler);
+        if let State::Open(file) = &mut self.state {
+            file.waits_by(handler);
         }
     }
 
@@ -380,14 +438,28 @@ impl Database for KeyedFile {
         if matches!(self.state, State::Locked(_)) {
             return Err(Failure::told(ERROR, no_key().why));
         }
-        let was_encrypted = self.is_encrypted();
-        if !was_encrypted && self.company.is_shared() {
+        let around = self.around.take();
+        let file = self.opened()?;
+        file.expect_no_writing("not inside a transaction that writes")?;
+        if file.handle.packed.is_new() {
+            // Others may have made it since it was opened.
+            file.handle.session().reading(|_| Ok(()))?;
+        }
+        let (is_new, is_encrypted) = (file.handle.packed.is_new(), file.is_encrypted());
+        if !is_encrypted && key.is_some() && self.company.is_shared() {
             return Err(Failure::told(ERROR, SHARED));
         }
-        self.opened()?.change_key(key)?;
-        if !was_encrypted {
-            self.company.meets_again();
+        match key {
+            Some(key) if is_encrypted && !is_new => return self.opened()?.change_key(Some(key)),
+            Some(key) if is_new => self.opened()?.set_first_key(key)?,
+            None if !is_encrypted => return Ok(()),
+            None if is_new => {
+                self.opened()?.expect_idle()?;
+                self.open_anew(None)?;
+            }
+            key => self.make_anew(key, around.as_ref())?,
         }
+        self.company.meets_again();
         Ok(())
     }
 }

@@ -4,6 +4,7 @@
 //! `ffi/methods.rs` is the C side of it, compiled once for each of them. A plain database has no file of ours: the host's
 //! VFS opens it in SQLite's memory, and from then on we are not in the way.
 
+pub(crate) mod anew;
 pub(crate) mod archive;
 pub(crate) mod company;
 pub(crate) mod journal;
@@ -60,6 +61,14 @@ pub(crate) trait File {
     fn looks_around(&self) -> bool {
         false
     }
+
+    /// Whether a pragma that is about to give another key, or none, may take long: all of the file is written anew.
+    fn is_rekeyed_anew(&mut self) -> bool {
+        false
+    }
+
+    /// This is around at that moment.
+    fn note_around(&mut self, _around: Around) {}
 
     /// This is around. An error if it cannot be used there.
     fn meet(&mut self, _around: &Around) -> Result<(), Failure> {
@@ -213,7 +222,7 @@ pub(crate) trait Database {
         Err(Failure::told(ERROR, NOT_ENCRYPTED))
     }
 
-    /// `PRAGMA rekey`: gives an encrypted database another key, or none.
+    /// `PRAGMA rekey`: gives a database another key, its first one, or none.
     fn change_key(&mut self, _key: Option<Arc<Key>>) -> Result<(), Failure> {
         Err(Failure::told(ERROR, NOT_ENCRYPTED))
     }

@@ -28,13 +28,11 @@ use crate::session::Handle;
 const TOO_LATE: &str = "the database has its key already: PRAGMA rekey gives it another one";
 /// Why it comes too late for a file that is just being made.
 const IN_USE: &str = "PRAGMA key comes too late: a transaction is running";
-/// How a file becomes encrypted, or in plain again.
-const WRITTEN_ANEW: &str = "the whole file has to be written anew: use `litepack rekey`";
 
 pub(crate) struct PackedFile {
     pub(crate) handle: Handle,
     /// Its places in the table of what is open, which it gives up when the file is closed.
-    entry: Entry,
+    pub(super) entry: Entry,
 }
 
 impl PackedFile {
@@ -46,13 +44,21 @@ impl PackedFile {
         self.handle.disk()
     }
 
+    /// An error with these words within a transaction that writes, which may have been told to take no lock.
+    pub(super) fn expect_no_writing(&self, why: &'static str) -> Result<(), Failure> {
+        if self.handle.is_writing() || self.handle.packed.in_transaction() {
+            return Err(Failure::told(ERROR, why));
+        }
+        Ok(())
+    }
+
     /// Whether it is still empty and has no key.
     pub(crate) fn may_get_key(&self) -> bool {
         self.handle.packed.is_new() && self.handle.packed.key().is_none()
     }
 
     /// Has a file that is still empty encrypted with this key.
-    fn set_first_key(&mut self, key: Arc<Key>) -> Result<(), Failure> {
+    pub(super) fn set_first_key(&mut self, key: Arc<Key>) -> Result<(), Failure> {
         // Others may have made it since it was opened.
         read(try_key(self.disk(), &key))?;
         self.handle.packed.set_key(key);
@@ -295,9 +301,7 @@ impl Database for PackedFile {
         if self.is_encrypted() {
             return Err(Failure::told(ERROR, TOO_LATE));
         }
-        if self.handle.is_writing() {
-            return Err(Failure::told(ERROR, IN_USE));
-        }
+        self.expect_no_writing(IN_USE)?;
         if !self.handle.packed.is_new() {
             return Err(Failure::of_store(&Error::NotEncrypted, While::Reading));
         }
@@ -305,16 +309,12 @@ impl Database for PackedFile {
     }
 
     fn change_key(&mut self, key: Option<Arc<Key>>) -> Result<(), Failure> {
-        if self.handle.is_writing() {
-            return Err(Failure::told(ERROR, "not inside a transaction that writes"));
-        }
         match key {
-            Some(key) if self.handle.packed.is_new() => self.set_first_key(key),
             Some(key) if self.is_encrypted() => self
                 .handle
                 .session()
                 .writing(|session| written(session.rekey(key))),
-            _ => Err(Failure::told(ERROR, WRITTEN_ANEW)),
+            _ => Err(Failure::of_store(&Error::NotEncrypted, While::Writing)),
         }
     }
 

@@ -1,6 +1,6 @@
 //! Opening a packed main database: what is known of it when SQLite opens it, and needed again if it gets its key later.
 
-use std::ffi::CString;
+use std::ffi::{CString, c_int};
 use std::sync::Arc;
 
 use litepack_cipher::Key;
@@ -14,6 +14,7 @@ use crate::c::api::Names;
 use crate::c::codes::CANTOPEN;
 use crate::failure::{Failure, While};
 use crate::host::file::HostFile;
+use crate::host::name::HostName;
 use crate::options::Setting;
 use crate::session::packed::Packed;
 use crate::session::secure_delete::SecureDelete;
@@ -22,6 +23,9 @@ use crate::session::{Handle, Upkeep};
 /// What opening a packed database takes besides its file and its key.
 #[derive(Debug)]
 pub(crate) struct Place {
+    /// SQLite's name of it, and the flags to open it once more with.
+    pub(crate) name: HostName,
+    pub(crate) flags: c_int,
     pub(crate) path: CString,
     /// Who names the files beside it.
     pub(crate) names: Names,

@@ -5,6 +5,7 @@ use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::hash::{BuildHasher as _, RandomState};
 use std::io;
 use std::ops::Range;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use std::time::Instant;
@@ -19,8 +20,8 @@ use crate::c::bindings::{
 };
 use crate::c::codes::{
     ACCESS_EXISTS, BUSY, CANTOPEN, Code, IOERR_READ, IOERR_SHORT_READ, OK, OPEN_CREATE,
-    OPEN_EXCLUSIVE, OPEN_READWRITE, OPEN_SUPER_JOURNAL, OPEN_WAL, READONLY, READONLY_DIRECTORY,
-    fcntl,
+    OPEN_EXCLUSIVE, OPEN_MAIN_DB, OPEN_READWRITE, OPEN_SUPER_JOURNAL, OPEN_WAL, READONLY,
+    READONLY_DIRECTORY, fcntl,
 };
 use crate::host::cold_prefetch::ColdPrefetch;
 use crate::host::error::{HostCode, from_host};
@@ -249,6 +250,22 @@ impl HostFile {
         let flags = OPEN_READWRITE | OPEN_CREATE | OPEN_WAL;
         // SAFETY: the VFS is registered for ever. The name is laid out as a WAL's is, and is kept as long as the file.
         let (file, _) = unsafe { HostFile::open(self.vfs, pointer, path, flags) }?;
+        Ok(BesideFile { file, _name: name })
+    }
+
+    /// Opens a file as a main database, by a name that is none of SQLite's.
+    ///
+    /// # Errors
+    /// The host's result code, or that the name cannot be one.
+    pub(crate) fn open_main(&self, path: &Path) -> Result<BesideFile, Code> {
+        let path = CString::new(path.as_os_str().as_encoded_bytes()).map_err(|_| CANTOPEN)?;
+        let name = between_nuls(&[path.to_bytes()]);
+        let pointer = name[NAME_MARGIN..].as_ptr().cast::<c_char>();
+        // SAFETY: the VFS is registered for ever. The name is laid out as a main database's is that has no parameters, and
+        // is kept as long as the file.
+        let opened =
+            unsafe { HostFile::open(self.vfs, pointer, path, OPEN_READWRITE | OPEN_MAIN_DB) };
+        let (file, _) = opened?;
         Ok(BesideFile { file, _name: name })
     }
 

@@ -48,6 +48,11 @@ impl Handle {
         self.busy = Some(busy);
     }
 
+    /// How it waits.
+    pub(crate) fn busy(&self) -> Option<BusyHandler> {
+        self.busy
+    }
+
     /// A session in which nothing need be locked.
     pub(crate) fn session(&mut self) -> Session<'_, Unlocked> {
         Session::new(self)

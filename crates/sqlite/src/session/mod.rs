@@ -71,8 +71,10 @@
 //! checkpoint.rs  how far a checkpoint is        secure_delete.rs what is erased
 //! maintenance.rs steps of maintenance
 //! upkeep.rs      what there is to maintain      patience.rs    how long it waits for others
+//! anew.rs        its content in a new file
 //! ```
 
+mod anew;
 mod checkpoint;
 mod handle;
 mod index_locks;

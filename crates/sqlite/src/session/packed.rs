@@ -495,6 +495,17 @@ impl<D: Storage + Words> Packed<D> {
         }
     }
 
+    /// Whether something is written that is not committed.
+    pub(crate) fn in_transaction(&self) -> bool {
+        self.store.in_transaction()
+    }
+
+    /// What was set for this handle alone.
+    pub(crate) fn settings(&self) -> Vec<Setting> {
+        let (level, threads) = (self.store.level(), self.store.threads());
+        vec![Setting::Level(level), Setting::Threads(threads)]
+    }
+
     pub(crate) fn setting(&self, name: Name) -> String {
         match name {
             Name::Level => self.store.level().to_string(),
