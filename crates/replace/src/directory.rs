@@ -54,10 +54,7 @@ impl Directory {
     ///
     /// # Errors
     /// If the directory cannot be read.
-    pub fn holding<'a>(
-        file: &File,
-        path: &'a Path,
-    ) -> io::Result<Option<(Directory, &'a OsStr)>> {
+    pub fn holding<'a>(file: &File, path: &'a Path) -> io::Result<Option<(Directory, &'a OsStr)>> {
         let directory = Directory::of(path)?;
         let name = path.file_name().filter(|name| directory.has(file, name));
         Ok(name.map(|name| (directory, name)))
@@ -222,7 +219,11 @@ mod tests {
         std::fs::write(place.path().join("x"), "").unwrap();
         std::os::unix::fs::symlink("x", place.path().join("link")).unwrap();
         let file = File::open(place.path().join("link")).unwrap();
-        let holds = |name| Directory::holding(&file, &place.path().join(name)).unwrap().is_some();
+        let holds = |name| {
+            Directory::holding(&file, &place.path().join(name))
+                .unwrap()
+                .is_some()
+        };
         assert!(holds("x") && !holds("link"));
     }
 }

@@ -107,6 +107,11 @@ impl Entry {
         self.inode.is_some() && found.is_some() && found != self.inode
     }
 
+    /// Whether this is the file that was opened.
+    pub(crate) fn is(&self, inode: Option<(u64, u64)>) -> bool {
+        self.inode.is_some() && self.inode == inode
+    }
+
     /// Whether another handle of this process has the file open, under whatever name.
     pub(crate) fn has_others(&self) -> bool {
         self.table.handles_of(self.inode) > 1

@@ -8,7 +8,7 @@
 //! No lock is needed on the new file. It is like any database that another process has made: SQLite has no transaction
 //! here, and what it has in memory is the same in both.
 
-use std::ffi::CStr;
+use std::ffi::{CStr, OsStr};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,11 +16,11 @@ use std::sync::Arc;
 use litepack_cipher::Key;
 use litepack_io::interrupt;
 use litepack_io::storage::{ReadAt as _, Storage as _};
+use litepack_replace::directory::Directory;
 use litepack_replace::held::Held;
-use litepack_replace::identity::has_name;
-use litepack_replace::leftovers::{self, directory};
+use litepack_replace::leftovers;
 use litepack_replace::rights::Rights;
-use litepack_replace::{attributes, itself, sync_directory};
+use litepack_replace::{attributes, itself};
 use litepack_store::{HEAD_LEN, JOURNAL_SUFFIX, WAL_SUFFIX};
 use tempfile::NamedTempFile;
 
@@ -128,7 +128,9 @@ impl PackedFile {
     fn replace(&mut self, key: Option<&Arc<Key>>, target: &Path) -> Result<Replaced, Failure> {
         self.expect_no_wal(key.is_some())?;
         self.expect_alone(target)?;
-        let temp = create(target)?;
+        let directory = Directory::of(target);
+        let directory = directory.map_err(|error| failed("cannot open the directory", &error))?;
+        let temp = create(&directory, target)?;
         self.handle.packed.write_anew(temp.as_file(), key)?;
         sync(&temp)?;
         // By the VFS below, which will have it.
@@ -136,7 +138,7 @@ impl PackedFile {
         self.handle.packed.expect_same(&new.file, key)?;
         drop(new);
         interrupt::check().map_err(|_| Failure::interrupted())?;
-        self.publish(temp, target)
+        self.publish(temp, &directory, target)
     }
 
     /// An error if the file, or something beside it, does not allow for another one in its place.
@@ -179,7 +181,12 @@ impl PackedFile {
 
     /// Gives the new file the rights of this one, and its name. From then on only the end of that can fail, which is not
     /// an error of this.
-    fn publish(&self, temp: NamedTempFile, target: &Path) -> Result<Replaced, Failure> {
+    fn publish(
+        &self,
+        temp: NamedTempFile,
+        directory: &Directory,
+        target: &Path,
+    ) -> Result<Replaced, Failure> {
         let old = itself::open(target, false).map(Held::new);
         let old = old.map_err(|error| failed("cannot open the file", &error))?;
         let rights = Rights::of(&old).and_then(|rights| rights.give(temp.as_file()));
@@ -187,14 +194,22 @@ impl PackedFile {
         attributes::copy(&old, temp.as_file());
         sync(&temp)?;
         self.expect_ordinary(target)?;
-        if !has_name(&old, target) || !has_name(temp.as_file(), temp.path()) {
+        let (file, path) = temp.into_parts();
+        let (from, to) = (name_of(&path)?, name_of(target)?);
+        let is_ours = old
+            .metadata()
+            .is_ok_and(|found| self.entry.is(inode(&found)));
+        if !is_ours || !directory.has(&old, to) || !directory.has(&file, from) {
             return Err(Failure::new(CANTOPEN, REPLACED));
         }
         // It is closed before it has the name: closed later, it would take the locks along that others of this process
         // have on it by then.
-        let named = temp.into_temp_path().persist(target);
-        named.map_err(|error| failed("cannot replace the file", &error.error))?;
-        let durable = sync_directory(&directory(target)).map_err(|error| {
+        drop(file);
+        let named = directory.rename(from, to);
+        named.map_err(|error| failed("cannot replace the file", &error))?;
+        // There is no file of that name any more.
+        let _ = path.keep();
+        let durable = directory.sync().map_err(|error| {
             let what = "the new file is there, but may not be after a power loss";
             failed(what, &error)
         });
@@ -206,18 +221,25 @@ impl PackedFile {
     }
 }
 
+fn name_of(path: &Path) -> Result<&OsStr, Failure> {
+    path.file_name().ok_or(Failure::told(ERROR, NOT_HERE))
+}
+
 const NO_RIGHTS: &str = "the new file cannot have the owner and the permissions of the old one";
 
 /// A new file beside the target, without those that were left behind when others were killed. An error if it could not
 /// have the owner of the target.
-fn create(target: &Path) -> Result<NamedTempFile, Failure> {
-    let name = target.file_name().ok_or(Failure::told(ERROR, NOT_HERE))?;
+fn create(directory: &Directory, target: &Path) -> Result<NamedTempFile, Failure> {
+    let name = name_of(target)?;
     for leftover in leftovers::beside(target) {
         // It is as harmless as it was.
         let _ = leftover.remove();
     }
-    let made = leftovers::create(&directory(target), name);
+    let made = leftovers::create(directory.path(), name);
     let made = made.map_err(|error| failed("cannot make a new file beside the old one", &error))?;
+    if !directory.has(made.as_file(), name_of(made.path())?) {
+        return Err(Failure::new(CANTOPEN, REPLACED));
+    }
     may_have_owner(&made, target).map_err(|error| failed(NO_RIGHTS, &error))?;
     Ok(made)
 }
@@ -250,6 +272,12 @@ fn path_of(name: &CStr) -> Option<PathBuf> {
 }
 
 #[cfg(unix)]
+fn inode(found: &std::fs::Metadata) -> Option<(u64, u64)> {
+    use std::os::unix::fs::MetadataExt as _;
+    Some((found.dev(), found.ino()))
+}
+
+#[cfg(unix)]
 fn links(found: &std::fs::Metadata) -> u64 {
     std::os::unix::fs::MetadataExt::nlink(found)
 }
@@ -257,6 +285,11 @@ fn links(found: &std::fs::Metadata) -> u64 {
 /// A file that is open cannot be replaced everywhere.
 #[cfg(not(unix))]
 fn path_of(_: &CStr) -> Option<PathBuf> {
+    None
+}
+
+#[cfg(not(unix))]
+fn inode(_: &std::fs::Metadata) -> Option<(u64, u64)> {
     None
 }
 
