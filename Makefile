@@ -102,7 +102,7 @@ test-threads: ## tests with several threads, under ThreadSanitizer (LITEPACK_SEE
 	tests/threads/run
 
 test-core: ## the tests of the crates alone, for systems where not all of `make test` runs
-	cargo test $(foreach crate,reclaimable io btree codec store log archive columns engine sqlite database ingest catalog tune advise adopt,-p litepack-$(crate)) -p litepack
+	cargo test $(foreach crate,reclaimable io btree codec store replace log archive columns engine sqlite database ingest catalog tune advise adopt,-p litepack-$(crate)) -p litepack
 	cargo build --release -p litepack-extension -p litepack-cli
 
 # What each has of this machine, to exchange files with: as compiled for tests, which is soon done.

@@ -124,10 +124,21 @@ impl Directory {
         Ok(rustix::fs::unlinkat(&self.open, name, flags)?)
     }
 
-    /// Makes the names in it durable.
+    /// Makes the names in it durable, as far as there is a way: some file systems, as those of some servers, have none.
     pub fn sync(&self) -> io::Result<()> {
-        self.open.sync_all()
+        match self.open.sync_all() {
+            Err(error) if is_no_way(&error) => Ok(()),
+            synced => synced,
+        }
     }
+}
+
+/// Whether a directory cannot be synced there at all.
+#[cfg(unix)]
+fn is_no_way(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    let errno = Errno::from_io_error(error);
+    errno.is_some_and(|errno| [Errno::INVAL, Errno::NOTSUP, Errno::OPNOTSUPP].contains(&errno))
 }
 
 #[cfg(not(unix))]
@@ -211,6 +222,20 @@ mod tests {
             let content = std::fs::read_to_string(path("b").join(name)).unwrap();
             assert_eq!(content, format!("b/{name}"));
         }
+    }
+
+    #[test]
+    fn a_sync_that_there_is_no_way_for_is_told_from_one_that_failed() {
+        use rustix::io::Errno;
+        let no_way = [
+            Errno::INVAL,
+            Errno::NOTSUP,
+            Errno::OPNOTSUPP,
+            Errno::IO,
+            Errno::NOSPC,
+        ];
+        let no_way = no_way.map(|errno| is_no_way(&errno.into()));
+        assert_eq!(no_way, [true, true, true, false, false]);
     }
 
     #[test]

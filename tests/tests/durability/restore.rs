@@ -32,6 +32,30 @@ fn commit(db: &Connection, times: u32) {
     }
 }
 
+/// SQLite asks for it only when it opens a journal on disk.
+#[test]
+fn nobody_writes_to_a_file_whose_name_is_another_ones() {
+    if !vfs::is_litepack() {
+        return vfs::skip_packed();
+    }
+    for mode in ["delete", "memory", "off"] {
+        let place = Place::new();
+        let (path, copy) = (place.path("a.db"), place.path("b.db"));
+        let db = vfs::open(&path).expect("it opens");
+        db.execute_batch("create table t(k); insert into t values (1)")
+            .expect("content");
+        db.execute_batch(&format!("pragma journal_mode = {mode}; select * from t"))
+            .expect("a mode");
+        std::fs::copy(&path, &copy).expect("a copy");
+        std::fs::rename(&copy, &path).expect("its name");
+        let refused = db.execute_batch("insert into t values (2)").unwrap_err();
+        let code = refused.sqlite_error().expect("SQLite's").extended_code;
+        assert_eq!(code, rusqlite::ffi::SQLITE_READONLY_DBMOVED, "{mode}");
+        assert_eq!(rows(&db), 1);
+        assert_eq!(rows(&vfs::open(&path).expect("it opens")), 1);
+    }
+}
+
 fn rows(db: &Connection) -> i64 {
     db.query_row("select count(*) from t", [], |row| row.get(0))
         .expect("a count")

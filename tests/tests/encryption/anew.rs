@@ -167,6 +167,9 @@ fn all_sizes_of_databases() {
     let path = place.path("new.db");
     let early = vfs::open(&path).unwrap();
     fill(&vfs::open(&path).unwrap());
+    early.execute_batch("pragma query_only = 1").unwrap();
+    refused(&place, &early, KEY, "query_only");
+    early.execute_batch("pragma query_only = 0").unwrap();
     assert_eq!(give(&early, "rekey", KEY).unwrap(), "ok");
     assert!(!is_plain(&path));
     sound(&open(&path, KEY).unwrap());
@@ -262,6 +265,12 @@ fn what_stands_in_the_way_is_said_and_nothing_changes() {
             assert!(!words.is_empty());
             std::fs::remove_file(beside).unwrap();
             assert_eq!(is_plain(&path), former.is_empty());
+        }
+        for suffix in ["-journal", "-wal"] {
+            let beside = place.path(&format!("a.db{suffix}"));
+            std::fs::write(&beside, "zzz").unwrap();
+            refused(suffix);
+            std::fs::remove_file(beside).unwrap();
         }
         let rows = count(&connection).unwrap();
         assert_eq!(rows, 500);

@@ -28,6 +28,8 @@ pub(crate) use crate::c::bindings::{
     SQLITE_READONLY_DIRECTORY as READONLY_DIRECTORY,
 };
 
+/// `SQLITE_READONLY_DBMOVED`.
+pub(crate) const READONLY_DBMOVED: Code = READONLY | 4 << 8;
 /// `SQLITE_WARNING`, for the error log alone.
 pub(crate) const WARNING: Code = 28;
 

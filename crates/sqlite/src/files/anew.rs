@@ -72,7 +72,15 @@ impl PackedFile {
         // An exclusive lock would be refused then, and not say why.
         self.handle.session().reading(|_| Ok(()))?;
         self.expect_no_wal(key.is_some())?;
-        let done = self.lock_alone().and_then(|()| self.replace(key, &target));
+        // What SQLite would take for the WAL or the journal of a plain database keeps the new file from being opened.
+        let expect_no_strangers = || {
+            let alone = place.expect_alone();
+            alone.map_err(|why| Failure::told(ERROR, why))
+        };
+        expect_no_strangers()?;
+        let done = self
+            .lock_alone()
+            .and_then(|()| self.replace(key, &target, expect_no_strangers));
         self.unlock();
         done
     }
@@ -125,7 +133,12 @@ impl PackedFile {
     }
 
     /// The same as `make_anew`, where the file is locked.
-    fn replace(&mut self, key: Option<&Arc<Key>>, target: &Path) -> Result<Replaced, Failure> {
+    fn replace(
+        &mut self,
+        key: Option<&Arc<Key>>,
+        target: &Path,
+        expect_no_strangers: impl Fn() -> Result<(), Failure>,
+    ) -> Result<Replaced, Failure> {
         self.expect_no_wal(key.is_some())?;
         self.expect_alone(target)?;
         let directory = Directory::of(target);
@@ -138,6 +151,7 @@ impl PackedFile {
         self.handle.packed.expect_same(&new.file, key)?;
         drop(new);
         interrupt::check().map_err(|_| Failure::interrupted())?;
+        expect_no_strangers()?;
         self.publish(temp, &directory, target)
     }
 

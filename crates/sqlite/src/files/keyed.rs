@@ -197,7 +197,8 @@ impl File for KeyedFile {
     }
 
     fn is_rekeyed_anew(&mut self) -> bool {
-        matches!(&self.state, State::Open(file) if !file.handle.packed.is_new())
+        // One that is still empty may have been made by others since.
+        matches!(&self.state, State::Open(_))
     }
 
     fn note_around(&mut self, around: Around) {

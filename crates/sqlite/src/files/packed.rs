@@ -17,7 +17,7 @@ use crate::beside::entry::Entry;
 use crate::beside::names::REPLACED;
 use crate::c::codes::{
     BUSY, CANTOPEN, Code, ERROR, IOCAP_KEPT, IOERR_READ, LOCK_EXCLUSIVE, LOCK_NONE, LOCK_RESERVED,
-    LOCK_SHARED, OK, as_io_error,
+    LOCK_SHARED, OK, READONLY_DBMOVED, as_io_error,
 };
 use crate::failure::{Failure, While, read, written};
 use crate::host::file::{BusyHandler, HostFile};
@@ -83,6 +83,17 @@ impl PackedFile {
             return Err(Failure::new(CANTOPEN, REPLACED));
         }
         Ok(())
+    }
+
+    /// An error if it is about to be written, and another file has taken its name: nobody else would see what is written.
+    /// SQLite asks that itself only when it opens a journal on disk. It must not be asked before the lock is taken, as
+    /// who puts another file there may hold one.
+    fn expect_to_be_seen(&self, before: c_int, level: c_int) -> Result<(), Failure> {
+        let begins = level > LOCK_SHARED && before <= LOCK_SHARED;
+        match begins && self.entry.is_replaced() {
+            true => Err(Failure::new(READONLY_DBMOVED, REPLACED)),
+            false => Ok(()),
+        }
     }
 
     /// Before a new database has content: removes what lies beside of a former one, as SQLite does with a WAL and a
@@ -182,6 +193,7 @@ impl File for PackedFile {
         self.entry.wal_view().took(self.handle.keeps_wal(), false);
         let locked = locked.map_err(|error| self.of_read(&error));
         let looked = locked
+            .and_then(|()| self.expect_to_be_seen(before, level))
             .and_then(|()| self.sync_name(level))
             .and_then(|()| self.look_for_journal(before));
         looked.inspect_err(|_| {
@@ -309,6 +321,7 @@ impl Database for PackedFile {
     }
 
     fn change_key(&mut self, key: Option<Arc<Key>>) -> Result<(), Failure> {
+        self.expect_own_name()?;
         match key {
             Some(key) if self.is_encrypted() => self
                 .handle
