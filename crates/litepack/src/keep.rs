@@ -260,7 +260,7 @@ fn fill(source: &Source, mut copy: &File, job: &Job<'_>) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{PackOptions, Progress, Stop, pack_in_place_keeping};
+    use crate::{PackOptions, Progress, Sizes, Stop, pack_in_place_keeping};
     use std::sync::atomic::{AtomicU32, Ordering};
 
     fn database(place: &Path) -> PathBuf {
@@ -272,6 +272,11 @@ mod tests {
         )
         .unwrap();
         path
+    }
+
+    fn pack_keeping(path: &Path, job: &Job<'_>) -> Result<Sizes> {
+        let options = PackOptions::default();
+        pack_in_place_keeping(path, None, OsStr::new("kept"), &options, job)
     }
 
     fn names(place: &Path) -> Vec<String> {
@@ -293,14 +298,7 @@ mod tests {
         idle.execute_batch("pragma journal_mode=memory").unwrap();
         let count = "select count(*) from t";
         idle.query_row(count, [], |_| Ok(())).unwrap();
-        pack_in_place_keeping(
-            &path,
-            None,
-            OsStr::new("kept"),
-            &PackOptions::default(),
-            &Job::default(),
-        )
-        .unwrap();
+        pack_keeping(&path, &Job::default()).unwrap();
         let lost = idle.execute_batch("insert into t values ('lost')");
         let lost = lost.unwrap_err().to_string();
         assert!(lost.contains("not a database"), "{lost}");
@@ -322,15 +320,7 @@ mod tests {
         let mut other = before.clone();
         *other.last_mut().unwrap() ^= 1;
         std::fs::write(&kept, &other).unwrap();
-        let pack = || {
-            pack_in_place_keeping(
-                &path,
-                None,
-                OsStr::new("kept"),
-                &PackOptions::default(),
-                &Job::default(),
-            )
-        };
+        let pack = || pack_keeping(&path, &Job::default());
         assert!(matches!(pack(), Err(Error::Exists { .. })));
         assert!(std::fs::read(&path).unwrap() == before && std::fs::read(&kept).unwrap() == other);
         std::fs::write(&kept, &before).unwrap();
@@ -347,15 +337,7 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let (path, kept) = (database(place.path()), place.path().join("kept"));
         let before = std::fs::read(&path).unwrap();
-        let pack = || {
-            pack_in_place_keeping(
-                &path,
-                None,
-                OsStr::new("kept"),
-                &PackOptions::default(),
-                &Job::default(),
-            )
-        };
+        let pack = || pack_keeping(&path, &Job::default());
         std::fs::write(&kept, &before).unwrap();
         let refused = || {
             let why = pack().unwrap_err().to_string();
@@ -430,14 +412,7 @@ mod tests {
             }
         };
         let job = Job::default().with_stop(&stop).with_progress(&watch);
-        let stopped = pack_in_place_keeping(
-            &path,
-            None,
-            OsStr::new("kept"),
-            &PackOptions::default(),
-            &job,
-        )
-        .unwrap_err();
+        let stopped = pack_keeping(&path, &job).unwrap_err();
         assert!(stopped.is_interrupted(), "{stopped}");
         assert_eq!(seen.into_inner(), 1);
         assert!(std::fs::read(&path).unwrap() == before);

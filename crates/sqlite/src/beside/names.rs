@@ -83,7 +83,7 @@ fn first_byte(path: &[u8]) -> Option<u8> {
 
 /// The path that SQLite gives this name to.
 #[cfg(unix)]
-fn path_of(name: &[u8]) -> Option<&Path> {
+pub(crate) fn path_of(name: &[u8]) -> Option<&Path> {
     use std::os::unix::ffi::OsStrExt as _;
     Some(Path::new(std::ffi::OsStr::from_bytes(name)))
 }
@@ -91,6 +91,6 @@ fn path_of(name: &[u8]) -> Option<&Path> {
 /// The path that SQLite gives this name to: names are UTF-8 there
 /// (<https://sqlite.org/c3ref/open.html>).
 #[cfg(not(unix))]
-fn path_of(name: &[u8]) -> Option<&Path> {
+pub(crate) fn path_of(name: &[u8]) -> Option<&Path> {
     std::str::from_utf8(name).ok().map(Path::new)
 }

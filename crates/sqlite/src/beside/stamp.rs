@@ -20,10 +20,8 @@ impl FileStamp {
     /// The file of this name, if it can be told.
     #[cfg(unix)]
     pub(crate) fn of(path: &[u8]) -> Option<FileStamp> {
-        use std::os::unix::ffi::OsStrExt;
         use std::os::unix::fs::MetadataExt;
-        let path = std::path::Path::new(std::ffi::OsStr::from_bytes(path));
-        let found = std::fs::metadata(path).ok()?;
+        let found = super::names::path_of(path)?.metadata().ok()?;
         // Programs may set a time before 1970. Then the other one tells states apart.
         let time = |seconds: i64, nanos: i64| {
             Duration::new(

@@ -8,9 +8,9 @@
 //! No lock is needed on the new file. It is like any database that another process has made: SQLite has no transaction
 //! here, and what it has in memory is the same in both.
 
-use std::ffi::{CStr, OsStr};
+use std::ffi::OsStr;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use litepack_cipher::Key;
@@ -27,7 +27,7 @@ use tempfile::NamedTempFile;
 use super::File as _;
 use super::packed::PackedFile;
 use super::place::Place;
-use crate::beside::names::REPLACED;
+use crate::beside::names::{REPLACED, path_of};
 use crate::c::codes::{
     BUSY, CANTOPEN, ERROR, LOCK_EXCLUSIVE, LOCK_NONE, LOCK_RESERVED, LOCK_SHARED, READONLY,
 };
@@ -68,7 +68,9 @@ impl PackedFile {
             return Err(Failure::told(READONLY, why));
         }
         self.expect_idle()?;
-        let target = path_of(&place.path).ok_or(Failure::told(ERROR, NOT_HERE))?;
+        // A file that is open cannot be replaced everywhere.
+        let target = path_of(place.path.to_bytes()).filter(|path| cfg!(unix) && path.is_absolute());
+        let target = target.ok_or(Failure::told(ERROR, NOT_HERE))?;
         // An exclusive lock would be refused then, and not say why.
         self.handle.session().reading(|_| Ok(()))?;
         self.expect_no_wal(key.is_some())?;
@@ -80,7 +82,7 @@ impl PackedFile {
         expect_no_strangers()?;
         let done = self
             .lock_alone()
-            .and_then(|()| self.replace(key, &target, expect_no_strangers));
+            .and_then(|()| self.replace(key, target, expect_no_strangers));
         self.unlock();
         done
     }
@@ -279,13 +281,6 @@ fn may_have_owner(new: &NamedTempFile, target: &Path) -> io::Result<()> {
 }
 
 #[cfg(unix)]
-fn path_of(name: &CStr) -> Option<PathBuf> {
-    use std::os::unix::ffi::OsStrExt as _;
-    let path = Path::new(std::ffi::OsStr::from_bytes(name.to_bytes()));
-    path.is_absolute().then(|| path.to_owned())
-}
-
-#[cfg(unix)]
 fn inode(found: &std::fs::Metadata) -> Option<(u64, u64)> {
     use std::os::unix::fs::MetadataExt as _;
     Some((found.dev(), found.ino()))
@@ -294,12 +289,6 @@ fn inode(found: &std::fs::Metadata) -> Option<(u64, u64)> {
 #[cfg(unix)]
 fn links(found: &std::fs::Metadata) -> u64 {
     std::os::unix::fs::MetadataExt::nlink(found)
-}
-
-/// A file that is open cannot be replaced everywhere.
-#[cfg(not(unix))]
-fn path_of(_: &CStr) -> Option<PathBuf> {
-    None
 }
 
 #[cfg(not(unix))]
