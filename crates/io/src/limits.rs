@@ -45,11 +45,7 @@ static MEMORY: AtomicU64 = AtomicU64::new(0);
 /// The bytes of memory that this process and the files it reads may take together, as it was when last looked at.
 pub fn memory() -> u64 {
     match MEMORY.load(Ordering::Relaxed) {
-        0 => {
-            let memory = Limits::now().memory();
-            MEMORY.store(memory, Ordering::Relaxed);
-            memory
-        }
+        0 => Limits::now().memory(),
         known => known,
     }
 }
@@ -78,9 +74,7 @@ pub(crate) fn changed() -> Option<Limits> {
     machine(Path::new("/"))?;
     groups(Path::new("/"))?;
     let limits = Limits::now();
-    let memory = limits.memory();
-    MEMORY.store(memory, Ordering::Relaxed);
-    (memory != before).then_some(limits)
+    (limits.memory() != before).then_some(limits)
 }
 
 /// For tests: the limit of a container, in bytes, from now on.
@@ -107,11 +101,14 @@ impl Limits {
     /// Those of now.
     pub(crate) fn now() -> Limits {
         let limits = Limits::under(Path::new("/"));
-        Limits {
+        let limits = Limits {
             mapped: mapped().into_iter().chain([ADDRESSES]).min(),
             group: pretended().or(limits.group),
             ..limits
-        }
+        };
+        // To look again takes a tenth of what opening a file does.
+        MEMORY.store(limits.memory(), Ordering::Relaxed);
+        limits
     }
 
     /// Bytes that this process and the files it reads may take together.

@@ -28,16 +28,21 @@ pub struct Arena {
 
 impl Arena {
     /// An arena that holds nothing, for pages of `page` bytes (a power of two from 512 to 65536), in `segments_max`
-    /// segments at most. `None` if the system has no memory that it can take back.
+    /// segments at most. `None` if there is no memory for it.
     pub fn new(page: usize, segments_max: usize) -> Option<Arena> {
-        let arena = Arena {
+        let is_right = page.is_power_of_two() && (512..=1 << 16).contains(&page);
+        is_right.then_some(())?;
+        Some(Arena {
             page,
             segments: nulls(segments_max)?,
             used: AtomicUsize::new(0),
             fresh: AtomicUsize::new(0),
-        };
-        // Tried with a segment, which is of use later.
-        (segments_max == 0 || arena.make(0)).then_some(arena)
+        })
+    }
+
+    /// Whether the system has memory that it can take back. Tried with the first segment, which is of use later.
+    pub fn is_possible(&self) -> bool {
+        self.segments.is_empty() || self.make(0)
     }
 
     /// Bytes of a page.

@@ -176,8 +176,12 @@ impl Elastic {
                 is_full: AtomicBool::new(false),
             })
         };
+        let classes: Vec<_> = SIZES.map(class).collect::<Option<_>>()?;
+        // What it can for pages of the usual size it can for all. A segment takes memory, so the others come when needed.
+        let usual = classes.iter().find(|class| class.arena.page() == 4096);
+        usual.filter(|class| class.arena.is_possible())?;
         Some(Elastic {
-            classes: SIZES.map(class).collect::<Option<_>>()?,
+            classes,
             limit: AtomicU64::new(bytes_max),
             copies: AtomicU64::new(0),
             used: AtomicU64::new(0),
