@@ -79,6 +79,7 @@ test-long: e2e ## the same tests with many more rounds, and the slow ones; the r
 	LITEPACK_SKIPPED=$(SKIPPED) LITEPACK_LONG=1 LITEPACK_BIN=$(RELEASE)/litepack $(THREADS) \
 		env --default-signal=INT cargo test --release --workspace --no-fail-fast -- --include-ignored
 	LITEPACK_SKIPPED=$(SKIPPED) LITEPACK_ENCRYPTED=1 cargo test --release -p litepack-store --no-fail-fast
+	LITEPACK_SKIPPED=$(SKIPPED) LITEPACK_ENCRYPTED=padded cargo test --release -p litepack-store -p litepack-log --no-fail-fast -- --skip a_log_of_another_kind
 	LITEPACK_SKIPPED=$(SKIPPED) LITEPACK_LONG=1 tests/encrypted --release
 	tests/moving $(RELEASE)/litepack $(TARGET)/moving
 # Each day another tenth.

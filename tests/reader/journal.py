@@ -3,7 +3,7 @@
 import struct
 
 from notes import Damaged, check, met
-from sealing import expand, mac, unsealed
+from sealing import expand, mac, sealed_len, unsealed
 
 MAGIC = b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7"
 MARKS, START, PIECE = (4096, 8192), 12288, 65536
@@ -25,7 +25,7 @@ def read(data, packed):
     check((packed.log_current == 0 and packed.log_end == number) or packed.log_next == after, "an earlier state")
     journal, at = bytearray(), START
     for block in range(-(-length // PIECE)):
-        size = min(PIECE, length - len(journal)) + 16
+        size = sealed_len(packed.secret, min(PIECE, length - len(journal)))
         context = b"litepack journal" + struct.pack("<Q", block)
         journal += unsealed(packed.secret, salt, block, context, bytes(data[at : at + size]))
         at += size

@@ -12,7 +12,7 @@ from sealing import mac, expand, opened_block, signature, unsealed
 
 MAGIC = b"Litepack\r\n\x1a\n\0\0\0\0"
 FANOUT = 128
-ENCRYPTED, REFERENCES = 1, 1
+ENCRYPTED, PADDED, REFERENCES = 1, 2, 1
 NODE, UNIT, CATALOG, DICTIONARY, LINK, SEGMENT = 2, 1, 3, 4, 5, 6
 LOCK_START, LOCK_END = 1073741824, 1073742336
 
@@ -33,14 +33,21 @@ class Packed:
         check(struct.unpack_from("<Q", data, 504)[0] == xxh3(data[:504]), "checksum of the header")
         if version != 1:
             raise Refused(f"format version {version}")
-        if incompatible & ~ENCRYPTED:
-            raise Refused(f"feature flags {incompatible & ~ENCRYPTED:#x} of the header")
+        if incompatible & ~(ENCRYPTED | PADDED):
+            raise Refused(f"feature flags {incompatible & ~(ENCRYPTED | PADDED):#x} of the header")
         self.identity = bytes(data[32:48])
         self.seed = int.from_bytes(self.identity[:8], "little")
         self.secret = None
         self.is_encrypted = incompatible & ENCRYPTED != 0
         if self.is_encrypted:
             met("header", "ENCRYPTED")
+        self.padding = 0
+        if incompatible & PADDED:
+            met("header", "PADDED")
+            self.padding = struct.unpack_from("<I", data, 28)[0]
+            is_power = self.padding & (self.padding - 1) == 0
+            check(self.is_encrypted and is_power and 64 <= self.padding <= 4096, "padding")
+        if self.is_encrypted:
             self.secret = self.open_key(secret)
         self.start = 12288 if self.is_encrypted else 2048
         self.used = []  # what every extent takes: offset, length
@@ -54,7 +61,7 @@ class Packed:
                 blocks.append(block)
         check(blocks, "no key block")
         for block in sorted(blocks, key=lambda block: struct.unpack_from("<Q", block, 8), reverse=True):
-            found = opened_block(block[16:128], self.identity, secret)
+            found = opened_block(block[16:128], self.identity, secret, self.padding)
             if found is not None:
                 return found
         raise WrongKey("wrong key")

@@ -151,7 +151,13 @@ class Secret:
         return argon2id(self.passphrase, salt, memory, passes, lanes)
 
 
-def opened_block(block, identity, secret):
+class FileSecret(bytes):
+    """The secret `F` of a file. What is sealed with its sessions has a multiple of ``padding`` bytes, if that is not 0."""
+
+    padding = 0
+
+
+def opened_block(block, identity, secret, padding=0):
     """The secret `F` of bytes 16 to 127 of a key block; none if the key is another one."""
     cipher, derivation, memory, passes, lanes = struct.unpack_from("<5I", block)
     if cipher != 1:
@@ -165,7 +171,9 @@ def opened_block(block, identity, secret):
     if mac(expand(extracted, b"litepack key check"), identity + block[:84])[:28] != block[84:112]:
         return None
     data = opened(expand(extracted, b"litepack wrap"), bytes(12), identity + block[:36], block[36:84])
-    return mac(identity, data)
+    file_secret = FileSecret(mac(identity + struct.pack("<I", padding) if padding else identity, data))
+    file_secret.padding = padding
+    return file_secret
 
 
 def signature(file_secret, content):
@@ -180,4 +188,17 @@ def session_key(file_secret, salt):
 def unsealed(file_secret, salt, counter, context, sealed):
     """What a session of the file has sealed."""
     check(counter < 1 << 40, "a counter")
-    return opened(session_key(file_secret, bytes(salt)), struct.pack("<QI", counter, 0), context, sealed)
+    content = opened(session_key(file_secret, bytes(salt)), struct.pack("<QI", counter, 0), context, sealed)
+    if not file_secret.padding:
+        return content
+    check(len(sealed) % file_secret.padding == 0, "a length that is not padded")
+    content = content.rstrip(b"\0")
+    check(content[-1:] == b"\x80", "padding")
+    return content[:-1]
+
+
+def sealed_len(file_secret, length):
+    """Bytes of so many bytes when they are sealed, the tag included."""
+    if not file_secret.padding:
+        return length + 16
+    return -(-(length + 17) // file_secret.padding) * file_secret.padding

@@ -7,7 +7,7 @@
 //! | variable | meaning |
 //! |---|---|
 //! | `LITEPACK_TEST_VFS` | VFS under test; `unix` compares plain SQLite with itself |
-//! | `LITEPACK_ENCRYPTED=1` | packed databases are encrypted |
+//! | `LITEPACK_ENCRYPTED=1` | packed databases are encrypted; by `padded` also padded |
 //! | `LITEPACK_LONG=1` | many more seeds, trials and sizes (`make test-long`) |
 //! | `LITEPACK_SEED=N` | run only this seed of a randomised test |
 //! | `LITEPACK_MINIMISE=1` | shrink a failing random run to a short script before reporting it |

@@ -46,9 +46,19 @@ pub fn is_encrypted() -> bool {
 /// The key of packed databases in a run in which they are encrypted, as a parameter of a URI.
 const KEY: &str = "&hexkey=5f0c3a0e96dd47b3ac1b93d0d4c5a8e2735f0c3a0e96dd47b3ac1b93d0d4c5a8";
 
-/// What the URI of a packed database has behind the name of its VFS: its key, if it is encrypted.
+/// The same with a padding.
+const PADDED_KEY: &str =
+    "&padding=256&hexkey=5f0c3a0e96dd47b3ac1b93d0d4c5a8e2735f0c3a0e96dd47b3ac1b93d0d4c5a8";
+
+/// What the URI of a packed database has behind the name of its VFS: its key, if it is encrypted, and a padding, if that
+/// is asked for.
 pub fn key() -> &'static str {
-    if is_encrypted() { KEY } else { "" }
+    let is_padded = || std::env::var_os("LITEPACK_ENCRYPTED").is_some_and(|v| v == "padded");
+    match is_encrypted() {
+        false => "",
+        true if is_padded() => PADDED_KEY,
+        true => KEY,
+    }
 }
 
 /// A URI for `path` on the VFS `vfs`, with more parameters (`"mode=ro&cache=…"`) when not empty.

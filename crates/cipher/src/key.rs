@@ -1,6 +1,6 @@
-//! A key as the user has it.
+//! A key as the user has it, and what goes with it to the files that are made with it.
 
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
 
 use litepack_io::memory::OutOfMemory;
 use litepack_reclaimable::Locked;
@@ -8,6 +8,7 @@ use zeroize::Zeroizing;
 
 use crate::derive::{Bytes, KEY_LEN};
 use crate::error::{Error, Result};
+use crate::padding::Padding;
 
 /// A passphrase, or a raw key of 32 bytes. It is in memory that is wiped when it goes, and never shown.
 pub struct Key {
@@ -15,6 +16,7 @@ pub struct Key {
     pub(crate) is_raw: bool,
     /// The last result of stretching the passphrase: a file is opened by several handles, and each time takes long.
     pub(crate) stretched: Mutex<Option<Stretched>>,
+    padding: Option<Padding>,
 }
 
 /// What Argon2id made of a passphrase.
@@ -22,6 +24,14 @@ pub(crate) struct Stretched {
     pub(crate) salt: [u8; 16],
     pub(crate) costs: Costs,
     pub(crate) key: Locked<[u8; KEY_LEN]>,
+}
+
+impl Stretched {
+    /// `None` without memory: it can be made again.
+    fn copy(&self) -> Option<Stretched> {
+        let key = Locked::new(*self.key)?;
+        Some(Stretched { key, ..*self })
+    }
 }
 
 /// How raw keys are written where a passphrase could be, too: SQLCipher's way, and sqleet's.
@@ -87,7 +97,44 @@ impl Key {
             bytes,
             is_raw,
             stretched,
+            padding: None,
         })
+    }
+
+    /// The same key for files with this padding: those that are made with it have it, and no others are opened with it.
+    /// Archives have none, whatever is said here.
+    ///
+    /// # Errors
+    /// When there is no memory.
+    pub fn with_padding(&self, padding: Padding) -> Result<Key> {
+        self.with(Some(padding))
+    }
+
+    /// The same key for files of any padding.
+    ///
+    /// # Errors
+    /// When there is no memory.
+    pub fn with_any_padding(&self) -> Result<Key> {
+        self.with(None)
+    }
+
+    fn with(&self, padding: Option<Padding>) -> Result<Key> {
+        let key = Key::copy_of(&self.bytes, self.is_raw)?;
+        let stretched = self
+            .stretched
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let stretched = stretched.as_ref().and_then(Stretched::copy);
+        Ok(Key {
+            padding,
+            stretched: Mutex::new(stretched),
+            ..key
+        })
+    }
+
+    /// The padding that was said.
+    pub fn padding(&self) -> Option<Padding> {
+        self.padding
     }
 
     /// Whether this is a raw key, and no passphrase.

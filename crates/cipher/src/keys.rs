@@ -11,6 +11,7 @@ use crate::block::is_equal;
 use crate::derive;
 use crate::error::{Error, Result};
 use crate::kept::KeptKeys;
+use crate::padding::Padding;
 use crate::session::{Nonce, Salt, TAG_LEN};
 
 /// Bytes of a signature: of HMAC-SHA256, the first.
@@ -30,6 +31,7 @@ pub fn new_data_key() -> Result<Zeroizing<[u8; 32]>> {
 #[derive(Debug)]
 pub struct Keys {
     secrets: Locked<Secrets>,
+    padding: Padding,
 }
 
 struct Secrets {
@@ -46,7 +48,21 @@ impl Keys {
     /// # Errors
     /// When there is no memory.
     pub fn new(data: &[u8; 32], identity: &[u8; 16]) -> Result<Keys> {
-        let prk = derive::extract(identity, data);
+        Keys::with_padding(data, identity, Padding::NONE)
+    }
+
+    /// The same of a file in which what is sealed is padded.
+    ///
+    /// # Errors
+    /// When there is no memory.
+    pub fn with_padding(data: &[u8; 32], identity: &[u8; 16], padding: Padding) -> Result<Keys> {
+        let mut salt = [0; 20];
+        salt[..16].copy_from_slice(identity);
+        salt[16..].copy_from_slice(&padding.bytes().to_le_bytes());
+        let prk = match padding.is_none() {
+            true => derive::extract(identity, data),
+            false => derive::extract(&salt, data),
+        };
         let signing = |name: &[u8]| -> Result<hmac::Key> {
             let key = derive::expand(&prk, &[name])?;
             Ok(hmac::Key::new(hmac::HMAC_SHA256, &*key))
@@ -59,7 +75,12 @@ impl Keys {
             sessions: KeptKeys::new(),
         };
         let secrets = Locked::new(secrets).ok_or(OutOfMemory)?;
-        Ok(Keys { secrets })
+        Ok(Keys { secrets, padding })
+    }
+
+    /// How what is sealed with them is padded.
+    pub fn padding(&self) -> Padding {
+        self.padding
     }
 
     /// The data key, to be wrapped again.
@@ -93,7 +114,8 @@ impl Keys {
             || self.session_key(salt),
             move |key| key.open_in_place(nonce.of_key(), Aad::from(context), sealed),
         );
-        opened?.map_err(|_| Error::NotAuthentic)
+        let opened = opened?.map_err(|_| Error::NotAuthentic)?;
+        self.padding.strip(opened)
     }
 
     /// Signs bytes that are stored in plain.

@@ -6,6 +6,7 @@
 //! keys.rs     what is derived from a data key: opening what was sealed, and checking what was signed
 //! kept.rs     the keys of sessions, for many threads at once
 //! session.rs  sealing: a key that only one writer has, and a counter that never goes back
+//! padding.rs  lengths that say less of what is sealed
 //! derive.rs   HKDF and Argon2id
 //! ```
 //! The primitives are those of `ring` (AES-256-GCM, HKDF and HMAC with SHA-256) and `argon2`. Two promises are kept
@@ -31,6 +32,7 @@ mod key;
 mod keys;
 #[cfg(test)]
 mod known_answers;
+mod padding;
 mod session;
 #[cfg(all(test, target_os = "linux"))]
 mod testing;
@@ -39,4 +41,5 @@ pub use block::{BLOCK_LEN, CipherId, KeyBlock};
 pub use error::{Error, Result};
 pub use key::{Costs, Key};
 pub use keys::{Keys, MAC_LEN, new_data_key};
+pub use padding::Padding;
 pub use session::{COUNTER_LIMIT, FreshNonce, FreshNonces, Nonce, Salt, Session, TAG_LEN};

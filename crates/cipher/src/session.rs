@@ -14,6 +14,7 @@ use ring::aead::{Aad, LessSafeKey};
 
 use crate::error::{Error, Result};
 use crate::keys::Keys;
+use crate::padding::Padding;
 
 /// Bytes of the tag behind each message.
 pub const TAG_LEN: usize = 16;
@@ -79,6 +80,7 @@ pub struct Session {
     salt: Salt,
     key: Locked<LessSafeKey>,
     next: AtomicU64,
+    padding: Padding,
     /// The process that has it.
     process: ThisProcess,
 }
@@ -105,6 +107,7 @@ impl Session {
             salt,
             key: key.ok_or(litepack_io::memory::OutOfMemory)?,
             next: AtomicU64::new(0),
+            padding: keys.padding(),
             process: ThisProcess::new(),
         })
     }
@@ -143,8 +146,8 @@ impl Session {
         self.seal_with(nonce, context, bytes, start)
     }
 
-    /// Encrypts `bytes` from `start` on and appends the tag. `context` has to be told again to open it, and so has the
-    /// nonce, which is of this session.
+    /// Encrypts `bytes` from `start` on, padded as the keys say, and appends the tag. `context` has to be told again to
+    /// open it, and so has the nonce, which is of this session.
     ///
     /// # Errors
     /// [`Error::UsedUp`], or when there is no memory; then `bytes` are as they were.
@@ -155,16 +158,17 @@ impl Session {
         bytes: &mut Vec<u8>,
         start: usize,
     ) -> Result<Nonce> {
-        litepack_io::memory::room(bytes, TAG_LEN)?;
         let FreshNonce(nonce) = nonce;
         // Of another session it may be fresh for that one only. And a child that was forked since has it, too.
         if nonce.salt != self.salt || !self.process.is_here() {
             return Err(Error::UsedUp);
         }
+        self.padding.pad(bytes, start)?;
         let plain = bytes.get_mut(start..).unwrap_or_default();
         let tag = self
             .key
             .seal_in_place_separate_tag(nonce.of_key(), Aad::from(context), plain)
+            // Only a message of more than 64 GiB: there is none.
             .map_err(|_| Error::UsedUp)?;
         bytes.extend_from_slice(tag.as_ref());
         Ok(nonce)

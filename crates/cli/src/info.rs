@@ -104,7 +104,11 @@ fn report(arguments: &Arguments, file: &Path) -> Result<Said> {
     }
     let (mut text, mut json) = (text::of(&report), serde_json::to_value(&report)?);
     if is_encrypted {
-        text += "\nthe file is encrypted\n";
+        text += "\nthe file is encrypted";
+        if report.file.padding > 0 {
+            text += &format!(", padded to {} bytes", report.file.padding);
+        }
+        text += "\n";
         json["encrypted"] = true.into();
     }
     Ok(said(json, text))

@@ -70,6 +70,8 @@ pub struct Arguments {
     dry_run: bool,
     #[command(flatten)]
     key: keys::KeyOptions,
+    #[command(flatten)]
+    padding: keys::PaddingOption,
     /// Print what was done as JSON.
     #[arg(long)]
     json: bool,
@@ -120,7 +122,11 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     {
         arguments.key.expect_elsewhere("the lines")?;
     }
-    let job = arguments.key.job(into, interruptible)?;
+    let key = match arguments.key.of(into)? {
+        Some(key) => Some(arguments.padding.of(key)?),
+        None => arguments.padding.expect_none("a key").map(|()| None)?,
+    };
+    let job = keys::with(key, interruptible);
     let done = ingest(&arguments.sources, into, &options, &job)?;
     if arguments.json {
         json(serde_json::to_string_pretty(&done)?)?;

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail, ensure};
-use litepack::{Access, Error, Job, Key, RemoteInfo, printable_path};
+use litepack::{Access, Error, Job, Key, Padding, RemoteInfo, printable_path};
 use zeroize::Zeroizing;
 
 use crate::prompt;
@@ -190,6 +190,44 @@ impl NewKeyOptions {
         let is_input = |file: &Option<PathBuf>| file.as_deref().is_some_and(is_input);
         let both = is_input(&self.new_key_file) && is_input(&former.key_file);
         ensure!(!both, "only one of the keys can come from standard input");
+        Ok(())
+    }
+}
+
+/// To what the lengths in a file are padded that is made.
+#[derive(clap::Args)]
+pub struct PaddingOption {
+    /// Pad what is encrypted to a multiple of so many bytes, a power of two from 64 to 4096, so that lengths tell less of
+    /// content. 0 for no padding.
+    #[arg(long, value_name = "BYTES", value_parser = padding)]
+    padding: Option<Padding>,
+}
+
+fn padding(text: &str) -> Result<Padding, String> {
+    let (least, most) = Padding::BYTES.into_inner();
+    let found = text.parse().ok().and_then(Padding::new);
+    found.ok_or_else(|| format!("neither 0 nor a power of two from {least} to {most}"))
+}
+
+impl PaddingOption {
+    /// A key for a file with this padding.
+    pub fn of(&self, key: Arc<Key>) -> Result<Arc<Key>> {
+        match self.padding {
+            Some(padding) => Ok(Arc::new(key.with_padding(padding)?)),
+            None => Ok(key),
+        }
+    }
+
+    /// As a parameter of a URI, behind others.
+    pub fn in_uri(&self) -> String {
+        let parameter = |padding: Padding| format!("&padding={}", padding.bytes());
+        self.padding.map(parameter).unwrap_or_default()
+    }
+
+    /// An error if it is given.
+    pub fn expect_none(&self, without: &str) -> Result<()> {
+        let is_none = self.padding.is_none();
+        ensure!(is_none, "--padding means nothing without {without}");
         Ok(())
     }
 }

@@ -51,6 +51,8 @@ pub struct Arguments {
     encrypt: bool,
     #[command(flatten)]
     key: keys::KeyOptions,
+    #[command(flatten)]
+    padding: keys::PaddingOption,
     /// Do not store text once that several pages have in common. For files that are read from a web server.
     #[arg(long)]
     no_references: bool,
@@ -87,9 +89,12 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let key = match arguments.encrypt {
         true => {
             let target = arguments.dst.as_ref().unwrap_or(&arguments.src);
-            Some(arguments.key.of_new(target)?)
+            Some(arguments.padding.of(arguments.key.of_new(target)?)?)
         }
-        false => arguments.key.expect_none("--encrypt").map(|()| None)?,
+        false => {
+            arguments.padding.expect_none("--encrypt")?;
+            arguments.key.expect_none("--encrypt").map(|()| None)?
+        }
     };
     let started = Instant::now();
     let job = keys::with(key, interruptible);

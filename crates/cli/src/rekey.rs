@@ -33,6 +33,8 @@ pub struct Arguments {
     key: keys::KeyOptions,
     #[command(flatten)]
     new_key: keys::NewKeyOptions,
+    #[command(flatten)]
+    padding: keys::PaddingOption,
     /// For a file that is made anew: smallest file, in ten to forty times the time.
     #[arg(long, conflicts_with = "level")]
     best: bool,
@@ -52,6 +54,13 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         // Before anyone is asked for a new one.
         litepack::try_key(file, key)?;
     }
+    if arguments.decrypt {
+        arguments.padding.expect_none("encryption")?;
+    }
+    if former.is_some() && !arguments.new_data_key {
+        // The content stays as it is.
+        arguments.padding.expect_none("--new-data-key")?;
+    }
     let new = match (&former, arguments.decrypt) {
         (_, true) => None,
         (Some(former), _) if arguments.new_data_key && !new_key.is_given() => Some(former.clone()),
@@ -66,6 +75,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             Some(new_key.of(file)?)
         }
     };
+    let new = new.map(|key| arguments.padding.of(key)).transpose()?;
     let options = RekeyOptions {
         new_data_key: arguments.new_data_key,
         pack: PackOptions {

@@ -51,6 +51,8 @@ pub struct Arguments {
     access: remote::Options,
     #[command(flatten)]
     key: keys::KeyOptions,
+    #[command(flatten)]
+    padding: keys::PaddingOption,
     /// The database, or its URL.
     #[arg(value_name = "FILE or URL")]
     file: PathBuf,
@@ -80,6 +82,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
             if arguments.create {
                 bail!("a database on a web server cannot be created");
             }
+            arguments.padding.expect_none("--create")?;
             arguments.access.expect_readable()?;
             let access = arguments.access.access();
             // Says what is wrong, which the shell does not.
@@ -97,7 +100,11 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
                 Some(text) => Some(key::readable(&text)?),
                 None => None,
             };
-            script.local(&arguments.file, mode, key.as_deref())?;
+            if !arguments.create || key.is_none() {
+                arguments.padding.expect_none("--create and a key")?;
+            }
+            let padding = arguments.padding.in_uri();
+            script.local(&arguments.file, mode, (key.as_deref(), &padding))?;
         }
     }
     if !options.bail {

@@ -522,3 +522,111 @@ fn an_archive_is_encrypted_on_request() {
         "not encrypted",
     );
 }
+
+/// `--padding` is of a file that is made; what makes it anew keeps it, and nothing takes it in silence.
+#[test]
+fn a_padded_file_is_made_and_stays_one() {
+    let place = place();
+    let padding = |file: &str| {
+        let report = place.ok(&["info", "--json", "--key-file", "key", file]);
+        let report: serde_json::Value = serde_json::from_str(&report.stdout).unwrap();
+        report["padding"].as_u64()
+    };
+    let pack = ["pack", "--encrypt", "--key-file", "key", "--padding"];
+    place.ok(&[&pack[..], &["512", "plain", "padded"]].concat());
+    assert_eq!((padding("padded"), padding("packed")), (Some(512), None));
+    assert!(
+        place.path("padded").metadata().unwrap().len()
+            > place.path("packed").metadata().unwrap().len()
+    );
+    let known = place.ok(&["info", "padded"]).stdout;
+    assert!(known.contains("padding      to 512 bytes"), "{known}");
+    place.ok(&["unpack", "--key-file", "key", "padded", "again"]);
+    assert_eq!(bytes(&place.path("again")), bytes(&place.path("plain")));
+
+    let anew = ["rekey", "--key-file", "key", "--new-data-key"];
+    place.ok(&[&anew[..], &["padded"]].concat());
+    assert_eq!(padding("padded"), Some(512));
+    place.ok(&[&anew[..], &["--padding", "64", "padded"]].concat());
+    assert_eq!(padding("padded"), Some(64));
+    place.ok(&[&anew[..], &["--padding", "0", "padded"]].concat());
+    assert_eq!(padding("padded"), None);
+    place.ok(&["check", "--key-file", "key", "padded"]);
+
+    for (arguments, words) in [
+        (
+            &["pack", "--padding", "64", "plain", "new"][..],
+            "nothing without --encrypt",
+        ),
+        (
+            &[
+                "rekey",
+                "--key-file",
+                "key",
+                "--new-key-file",
+                "other",
+                "--padding",
+                "64",
+                "packed",
+            ],
+            "nothing without --new-data-key",
+        ),
+        (
+            &[
+                "rekey",
+                "--key-file",
+                "key",
+                "--decrypt",
+                "--padding",
+                "64",
+                "packed",
+            ],
+            "nothing without encryption",
+        ),
+        (
+            &[
+                "pack",
+                "--encrypt",
+                "--key-file",
+                "key",
+                "--padding",
+                "100",
+                "plain",
+                "new",
+            ],
+            "neither 0 nor a power of two from 64 to 4096",
+        ),
+    ] {
+        place.refused(arguments, words);
+    }
+    assert!(!place.path("new").exists());
+
+    // What makes a database makes padded ones.
+    let shell = [
+        "shell",
+        "--create",
+        "--key-file",
+        "key",
+        "--padding",
+        "128",
+        "new",
+    ];
+    place.ok(&[&shell[..], &["create table t(x); insert into t values (1)"]].concat());
+    assert_eq!(padding("new"), Some(128));
+    place.refused(
+        &["shell", "--create", "--padding", "128", "other", "select 1"],
+        "nothing without --create and a key",
+    );
+    std::fs::write(place.path("lines.log"), "one\ntwo\n").unwrap();
+    let ingest = [
+        "ingest",
+        "--key-file",
+        "key",
+        "--padding",
+        "128",
+        "lines.log",
+        "--into",
+    ];
+    place.ok(&[&ingest[..], &["lines.db"]].concat());
+    assert_eq!(padding("lines.db"), Some(128));
+}

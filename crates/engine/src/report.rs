@@ -15,7 +15,7 @@ pub fn info_json(info: &Info) -> Value {
         true => value,
         false => Value::Null,
     };
-    json!({
+    let mut report = json!({
         "format": litepack_store::VERSION,
         "commit": info.seq,
         "page_size": info.page_size,
@@ -45,7 +45,11 @@ pub fn info_json(info: &Info) -> Value {
             true => counted(json!([])),
             false => damage_json(&info.damage),
         },
-    })
+    });
+    if info.padding > 0 {
+        report["padding"] = info.padding.into();
+    }
+    report
 }
 
 /// Pieces of damage as a JSON array.

@@ -74,7 +74,7 @@ pub use {
     check::{CheckReport, Damage, check},
     info::{Info, file_kind, info, is_encrypted, try_key, without_key},
     limits::Limits,
-    litepack_cipher::{Error as KeyError, Key},
+    litepack_cipher::{Error as KeyError, Key, Padding},
     litepack_codec::{LEVELS, Level},
     litepack_database::{Job, Progress, Stop, Unit, open, open_with_flags, open_with_key},
     litepack_database::{harmless, harmless_json, harmless_line, printable, printable_path},

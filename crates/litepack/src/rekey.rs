@@ -29,7 +29,7 @@ use crate::{Error, Job, PackOptions, Result, Sizes, register};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RekeyOptions {
     /// Encrypt all content anew with another data key. Otherwise who has the former key and an older copy of the file can
-    /// read the newer file, too.
+    /// read the newer file, too. A new key that says a padding changes that as well.
     pub new_data_key: bool,
     /// How a file that is made anew is packed.
     pub pack: PackOptions,
@@ -119,6 +119,10 @@ fn make_anew(
     let mut source = Source::open(file, true)?;
     source.expect_packed()?;
     source.unlock(job.key())?;
+    let new_key = new_key
+        .map(|key| as_before(key, &source, file))
+        .transpose()?;
+    let new_key = new_key.as_ref();
     source.hold_alone(job)?;
     // They are as the file was.
     not_applied::tell(source.opened(), job);
@@ -141,6 +145,18 @@ fn make_anew(
     };
     target.publish_over(source, job)?;
     Ok(sizes)
+}
+
+/// The new key, with the padding that the file has if it does not say another.
+fn as_before(new_key: &Arc<Key>, source: &Source, file: &Path) -> Result<Arc<Key>> {
+    match (new_key.padding(), source.unlocked()) {
+        (None, Some(former)) => {
+            let key = new_key.with_padding(former.keys().padding());
+            let key = key.map_err(litepack_store::Error::from);
+            key.map(Arc::new).with_context(|| cannot_write(file))
+        }
+        _ => Ok(Arc::clone(new_key)),
+    }
 }
 
 /// Makes sure that the new file opens with the new key and holds the bytes of the old one.

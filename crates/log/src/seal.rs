@@ -184,7 +184,8 @@ impl Seal {
             back => SaltAt::Back(back),
         };
         let (kind, link) = (record.kind, record.link);
-        record::encode_sealed(kind, link, (salt, counter), record.content.len(), out)?;
+        let sealed = self.keys.padding().sealed_len(record.content.len());
+        record::encode_sealed(kind, link, (salt, counter), sealed, out)?;
         let context = context(generation, place, out)?;
         let start = out.len();
         append(out, record.content)?;
@@ -270,6 +271,7 @@ mod tests {
     use super::*;
     use crate::binding::Binding;
     use crate::format::record::{FRAME, NODE};
+    use litepack_cipher::Padding;
     use litepack_io::testing::MemoryStorage;
 
     fn generation(id: u8) -> Generation {
@@ -357,6 +359,25 @@ mod tests {
         let mut other = file.clone();
         other[4096 + 4] = NODE;
         assert_eq!(opened(&keys, &other, 4096, &generation(1)), None);
+    }
+
+    /// A record tells no more of its content's length than the padding lets it.
+    #[test]
+    fn records_of_a_padded_file_have_lengths_of_a_few_kinds() {
+        let padding = Padding::new(256).unwrap();
+        let keys = Keys::with_padding(&[1; 32], &[2; 16], padding).unwrap();
+        let keys = Arc::new(keys);
+        let mut seal = Seal::new(Arc::clone(&keys));
+        let contents: [&[u8]; 4] = [b"", b"1", &[0; 200], &[7; 1000]];
+        let (file, places) = file(&mut seal, &contents.map(|content| (content, false)));
+        for (place, content) in places.iter().zip(contents) {
+            let found = opened(&keys, &file, *place, &generation(1));
+            assert_eq!(found.as_deref(), Some(content));
+            let told = SealedRecord::decode(&file[*place as usize..]).unwrap();
+            assert!((told.len - told.start).is_multiple_of(256));
+        }
+        let others = Arc::new(Keys::new(&[1; 32], &[2; 16]).unwrap());
+        assert_eq!(opened(&others, &file, places[1], &generation(1)), None);
     }
 
     /// The record between two carriers has the first one, those after the second one that.

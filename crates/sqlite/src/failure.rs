@@ -8,7 +8,7 @@ use litepack_store::Error;
 use crate::c::api::Api;
 use crate::c::codes::{
     BUSY, CANTOPEN, CORRUPT, Code, FULL, INTERRUPT, IOERR, IOERR_DATA, IOERR_NOMEM, IOERR_READ,
-    NOMEM, NOTADB, READONLY,
+    MISUSE, NOMEM, NOTADB, READONLY,
 };
 use crate::host::error::host_code;
 
@@ -137,6 +137,7 @@ pub(crate) fn code_of(error: &Error, doing: While) -> Code {
         Error::Damaged(_) => IOERR_DATA,
         Error::NotPacked | Error::NoKey | Error::WrongKey | Error::NotEncrypted => NOTADB,
         Error::Unsupported(_) => CANTOPEN,
+        Error::OtherPadding { .. } => MISUSE,
         Error::Conflict if doing == While::Reading => BUSY,
         Error::Limit(_) => FULL,
         // The enum is open for the store's sake; a new kind is an I/O error until it has its code.

@@ -7,7 +7,7 @@
 use std::ffi::c_int;
 use std::sync::Arc;
 
-use litepack_cipher::Key;
+use litepack_cipher::{Key, Padding};
 use litepack_engine::{FileKind, foreign};
 use litepack_io::storage::ReadAt;
 use litepack_store::{HEAD_LEN, Header};
@@ -39,7 +39,9 @@ use crate::files::undecided::UndecidedFile;
 use crate::host::file::HostFile;
 use crate::host::name::{HostName, MainName};
 use crate::offered_key;
-use crate::options::{OF_KEYS, Setting, from_uri, key_from_uri, plain_temp_from_uri};
+use crate::options::{
+    OF_KEYS, Setting, from_uri, key_from_uri, padding_from_uri, plain_temp_from_uri,
+};
 
 /// The name of the VFS for which every new database is ours.
 pub(crate) const NAME: &str = "litepack";
@@ -184,6 +186,9 @@ impl Opening<'_> {
             && litepack_archive::is_encrypted(&disk).map_err(archive::failure)?
         {
             drop(disk);
+            if asked.padding.is_some_and(|padding| !padding.is_none()) {
+                return Ok(self.refuse(UNPADDED.into()));
+            }
             let key = match key_from(&parameters, offered) {
                 Ok(key) => key,
                 Err(why) => return Ok(self.refuse(why)),
@@ -196,6 +201,10 @@ impl Opening<'_> {
         if offered.is_some() || (explicit && has_key) {
             drop(disk);
             return Ok(self.refuse(UNENCRYPTED.into()));
+        }
+        if explicit && asked.padding.is_some_and(|padding| !padding.is_none()) {
+            drop(disk);
+            return Ok(self.refuse(UNPADDED.into()));
         }
         if kind == FileKind::Empty && shim.is_default && encrypted::was_open() {
             let file = UndecidedFile::new(disk);
@@ -246,6 +255,7 @@ impl Opening<'_> {
             is_writable: granted & OPEN_READONLY == 0,
             erases_by_default: self.shim.api().compiled_with(c"SECURE_DELETE"),
             settings: asked.settings,
+            padding: asked.padding,
         };
         let wishes = asked.wishes;
         if wishes.shares_cache && (is_encrypted || asked.key.is_some()) {
@@ -365,6 +375,9 @@ fn look_at(api: Api, disk: &HostFile) -> Result<(FileKind, bool), Failure> {
 /// Why a file is not opened that has a key and should not.
 const UNENCRYPTED: &str = "there is a key, and the file is not encrypted";
 
+/// Why a file is not opened that is to have a padding.
+const UNPADDED: &str = "the URI says padding=, and only an encrypted packed file has one";
+
 /// Why an encrypted database is refused that nothing is to change.
 const IMMUTABLE: &str =
     "an immutable database that is encrypted needs its key in the URI: hexkey= or key=";
@@ -400,6 +413,7 @@ struct Asked {
     settings: Vec<Setting>,
     remote: Option<Location>,
     key: Option<Arc<Key>>,
+    padding: Option<Padding>,
     wishes: Wishes,
 }
 
@@ -415,10 +429,15 @@ impl Asked {
             // seen.
             return Err("cache=shared cannot be used together with url".into());
         }
+        let padding = padding_from_uri(parameters)?;
+        if remote.is_some() && padding.is_some() {
+            return Err("padding is for files that are made, not for those on a server".into());
+        }
         Ok(Asked {
             settings,
             remote,
             key: None,
+            padding,
             wishes: Wishes {
                 plain_temp: plain_temp_from_uri(parameters)?,
                 shares_cache: false,

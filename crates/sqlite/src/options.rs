@@ -1,7 +1,7 @@
 //! Everything a user can set: URI parameters when opening, and the same names as pragmas later.
 
 use litepack_btree::PageNumber;
-use litepack_cipher::Key;
+use litepack_cipher::{Key, Padding};
 use litepack_codec::LEVELS;
 
 use crate::spelling::meant;
@@ -132,8 +132,9 @@ pub(crate) fn from_uri(
     Ok(settings)
 }
 
-/// The parameters for an encrypted database: its key as text or as digits; and that temporary files may be in plain.
-pub(crate) const OF_KEYS: [&str; 3] = ["key", "hexkey", "plain_temp"];
+/// The parameters for an encrypted database: its key as text or as digits; to what lengths are padded in a new one; and
+/// that temporary files may be in plain.
+pub(crate) const OF_KEYS: [&str; 4] = ["key", "hexkey", "padding", "plain_temp"];
 
 /// The key in the parameters of a URI.
 ///
@@ -160,6 +161,24 @@ pub(crate) fn key_from_uri(parameters: &[(String, String)]) -> Result<Option<Key
         Ok(key) => Ok(Some(key)),
         Err(why) => Err(format!("URI parameter {name}: {why}")),
     }
+}
+
+/// The padding in the parameters of a URI.
+///
+/// # Errors
+/// In words.
+pub(crate) fn padding_from_uri(parameters: &[(String, String)]) -> Result<Option<Padding>, String> {
+    let found = parameters.iter().find(|(key, _)| key == "padding");
+    let Some((_, value)) = found else {
+        return Ok(None);
+    };
+    let is_number = !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit());
+    let bytes = is_number.then(|| value.parse().ok()).flatten();
+    let padding = bytes.and_then(Padding::new);
+    let (least, most) = Padding::BYTES.into_inner();
+    padding.map(Some).ok_or_else(|| {
+        format!("URI parameter padding: '{value}' is neither 0 nor a power of two from {least} to {most}")
+    })
 }
 
 /// Whether temporary files of an encrypted database may be in plain, by the parameters of a URI.
@@ -235,6 +254,31 @@ mod tests {
             .map(|(k, v)| ((*k).to_string(), (*v).to_string()))
             .collect();
         from_uri(&pairs, &["url"])
+    }
+
+    #[test]
+    fn a_padding_is_a_power_of_two() {
+        let read = |value: &str| padding_from_uri(&[("padding".into(), value.into())]);
+        assert_eq!(padding_from_uri(&[]), Ok(None));
+        assert_eq!(read("0"), Ok(Some(Padding::NONE)));
+        assert_eq!(read("256"), Ok(Padding::new(256)));
+        for value in [
+            "",
+            "yes",
+            "-64",
+            "+64",
+            " 64",
+            "32",
+            "100",
+            "8192",
+            "99999999999",
+        ] {
+            let why = read(value).unwrap_err();
+            assert!(
+                why.ends_with("is neither 0 nor a power of two from 64 to 4096"),
+                "{why}"
+            );
+        }
     }
 
     #[test]

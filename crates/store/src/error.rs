@@ -44,6 +44,16 @@ pub enum Error {
         "the file is not encrypted: open it without a key, or encrypt it with `litepack rekey`"
     )]
     NotEncrypted,
+    /// The file has another padding than the one that was asked for: both in bytes, 0 for none.
+    #[error(
+        "padding is {found} in this file, and not {wanted}: `litepack rekey --new-data-key --padding` makes it anew"
+    )]
+    OtherPadding {
+        /// The file's.
+        found: u32,
+        /// The one that was asked for.
+        wanted: u32,
+    },
     /// Other writers kept reusing the space of what was being read.
     #[error("others kept changing the file while it was read; try again when they have finished")]
     Conflict,

@@ -8,6 +8,7 @@ mod archive;
 mod attached;
 mod journal;
 mod keys;
+mod padding;
 mod place;
 mod remote;
 mod temporary;

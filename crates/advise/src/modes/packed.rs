@@ -310,7 +310,7 @@ pub(crate) fn predict(
     let dictionaries = dictionaries
         .map_err(out_of_memory)
         .context("cannot compress a dictionary")?;
-    let front = plan.front(Opening::of(false), number, &dictionaries);
+    let front = plan.front(Opening::of(None), number, &dictionaries);
     let lens = dictionaries.iter().sum::<u64>() as f64;
     let rest = HEAD + map + front as f64;
     packed.ordinary = Predicted::new(bytes + lens + rest, variance, 0.0);

@@ -14,12 +14,17 @@ pub fn text(report: &WithoutKey) -> String {
             costs.memory, costs.passes, costs.lanes
         ),
     };
+    let padding = match report.padding.bytes() {
+        0 => "none".to_owned(),
+        bytes => format!("to {bytes} bytes"),
+    };
     [
         (
             "encrypted",
             format!("{}; more with its key", report.cipher.name()),
         ),
         ("key", key),
+        ("padding", padding),
         ("database", size(report.logical_bytes)),
         ("packed file", size(report.file_bytes)),
         ("free space", size(report.free_bytes)),
@@ -44,6 +49,7 @@ pub fn json(report: &WithoutKey) -> Value {
         "encrypted": true,
         "cipher": report.cipher.name(),
         "derivation": derivation,
+        "padding": report.padding.bytes(),
         "commit": report.seq,
         "logical_bytes": report.logical_bytes,
         "file_bytes": report.file_bytes,

@@ -31,10 +31,10 @@ impl Script {
         Script(vec![".bail on".into(), load])
     }
 
-    /// Opens a file; `key` is what to read for its key.
-    pub fn local(&mut self, file: &Path, mode: &str, key: Option<&str>) -> Result<()> {
+    /// Opens a file; `key` is what to read for its key, and how it is padded, as a parameter of its URI.
+    pub fn local(&mut self, file: &Path, mode: &str, key: (Option<&str>, &str)) -> Result<()> {
         let uri = litepack::uri(file).with_context(|| format!("cannot open {}", file.display()))?;
-        self.open(&format!("{uri}&mode={mode}"), key);
+        self.open(&format!("{uri}&mode={mode}{}", key.1), key.0);
         Ok(())
     }
 

@@ -251,7 +251,9 @@ impl Plan {
         let (upper, trees) = self.owners.as_ref().map_or((0, 0), |owners| {
             (owners.upper().len(), owners.trees().len())
         });
-        let len = |pages: usize| BUNDLE_MIN + pages as u64 * UPPER_LEN + units / NODE_SHARE;
+        let len = |pages: usize| {
+            BUNDLE_MIN + opening.of_units(pages as u64, UPPER_LEN) + units / NODE_SHARE
+        };
         let wanted = len(upper).min(self.stored / BUNDLE_SHARE);
         let needed = len(trees + upper / CHILDREN_MIN);
         front_beside(opening, dictionaries, wanted, needed)
@@ -499,7 +501,7 @@ mod tests {
     fn the_front_leaves_room_for_dictionaries() {
         const KIB: u64 = 1 << 10;
         let front_beside = |dictionaries: &[u64], wanted, needed| {
-            super::front_beside(Opening::of(false), dictionaries, wanted, needed)
+            super::front_beside(Opening::of(None), dictionaries, wanted, needed)
         };
         // There is room for both.
         assert_eq!(front_beside(&[70 * KIB], 50 * KIB, 20 * KIB), 50 * KIB);

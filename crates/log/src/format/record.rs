@@ -158,17 +158,17 @@ impl SealedRecord {
     }
 }
 
-/// Appends to `out` what is before the content of a sealed record, which has so many bytes. There is room for all of it
-/// then.
+/// Appends to `out` what is before the content of a sealed record, which has so many bytes when it is sealed, the tag
+/// included. There is room for all of it then.
 pub fn encode_sealed(
     kind: u8,
     link: u32,
     nonce: (SaltAt, u64),
-    content: usize,
+    sealed: usize,
     out: &mut Vec<u8>,
 ) -> Result<(), OutOfMemory> {
     let start = out.len();
-    room(out, CARRIER_LEN + 10 + content + TAG_LEN)?;
+    room(out, CARRIER_LEN + 10 + sealed)?;
     out.extend([0; 4]);
     out.push(kind);
     out.extend(link.to_le_bytes());
@@ -180,7 +180,7 @@ pub fn encode_sealed(
         SaltAt::Back(back) => put_varint(out, back),
     }
     put_varint(out, nonce.1);
-    let len = out.len() - start + content + TAG_LEN;
+    let len = out.len() - start + sealed;
     let len = u32::try_from(len).unwrap_or(0).to_le_bytes();
     if let Some(place) = out.get_mut(start..start + 4) {
         place.copy_from_slice(&len);

@@ -6,7 +6,7 @@ use std::io;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use litepack_cipher::Keys;
+use litepack_cipher::{Keys, Padding};
 use litepack_io::bytes::Reader;
 use litepack_io::storage::{ReadAt, Storage};
 use litepack_io::testing::CrashingStorage;
@@ -55,7 +55,9 @@ pub fn watch_for(canary: &[u8]) {
 
 /// Keys of a file.
 pub fn keys_of(file: u8) -> Keys {
-    Keys::new(&[file; 32], &[5; 16]).unwrap()
+    let is_padded = std::env::var_os("LITEPACK_ENCRYPTED").is_some_and(|how| how == "padded");
+    let padding = Padding::new(if is_padded { 256 } else { 0 }).unwrap();
+    Keys::with_padding(&[file; 32], &[5; 16], padding).unwrap()
 }
 
 /// Those of logs of this thread, if they are sealed.

@@ -68,6 +68,15 @@ impl KeyQuestion {
 }
 
 impl Around {
+    /// The key, for a database that is there: it has a padding of its own.
+    pub(crate) fn key_of_another(&self) -> litepack_cipher::Result<Option<Arc<Key>>> {
+        let key = self.key.as_ref().map(|key| match key.padding() {
+            Some(_) => key.with_any_padding().map(Arc::new),
+            None => Ok(Arc::clone(key)),
+        });
+        key.transpose()
+    }
+
     /// Looks around on this connection.
     ///
     /// # Safety

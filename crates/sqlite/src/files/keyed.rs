@@ -96,6 +96,7 @@ impl KeyedFile {
         let State::Locked(locked) = &self.state else {
             return Ok(());
         };
+        let key = self.place.key(key)?;
         read(try_key(&locked.disk, &key))?;
         // The file is still open then, and the user may try again.
         let alone = self.place.expect_alone();
@@ -141,6 +142,9 @@ impl KeyedFile {
         if key.is_some() {
             self.company.expect_fit(around)?;
         }
+        // For the next key, if there will be one.
+        self.place.padding = self.place.padding.or(file.padding());
+        let key = key.map(|key| self.place.key(key)).transpose()?;
         let replaced = file.make_anew(key.as_ref(), &self.place)?;
         let opened = self.open_anew(key);
         opened.map_err(|failure| {
@@ -170,6 +174,9 @@ impl KeyedFile {
         Ok(())
     }
 }
+
+/// Why nothing is written without a key to a new database that is to be padded.
+const PADDED_IN_PLAIN: &str = "the URI says padding=, and there is no key: give PRAGMA key";
 
 /// The failure of a call on a locked database.
 fn no_key() -> Failure {
@@ -206,12 +213,16 @@ impl File for KeyedFile {
     }
 
     fn meet(&mut self, around: &Around) -> Result<(), Failure> {
-        match (&mut self.state, &around.key) {
-            (State::Locked(_), Some(key)) => match self.unlock(Arc::clone(key)) {
+        if matches!(self.state, State::Locked(_))
+            && let Some(key) = read(around.key_of_another().map_err(Error::from))?
+        {
+            match self.unlock(key) {
                 // A key of its own is to be given.
                 Err(failure) if failure.code == no_key().code => return Ok(()),
                 done => done?,
-            },
+            }
+        }
+        match (&mut self.state, &around.key) {
             (State::Open(file), key) if file.may_get_key() => match key {
                 _ if around.is_attached_with_key => {
                     return Err(Failure::new(MISUSE, KEY_NOT_HEARD));
@@ -220,7 +231,7 @@ impl File for KeyedFile {
                 Some(_) if self.company.is_shared() => {
                     return Err(Failure::new(MISUSE, SHARED));
                 }
-                Some(key) => file.give_key(Arc::clone(key))?,
+                Some(key) => file.give_key(self.place.key(Arc::clone(key))?)?,
                 None => {}
             },
             _ => {}
@@ -250,7 +261,12 @@ impl File for KeyedFile {
     }
 
     fn write(&mut self, bytes: &[u8], offset: u64) -> Result<(), Failure> {
-        self.opened()?.write(bytes, offset)
+        let wanted = self.place.padding;
+        let file = self.opened()?;
+        if wanted.is_some_and(|padding| !padding.is_none()) && file.may_get_key() {
+            return Err(Failure::new(MISUSE, PADDED_IN_PLAIN));
+        }
+        file.write(bytes, offset)
     }
 
     fn truncate(&mut self, size: u64) -> Result<(), Failure> {
@@ -428,7 +444,7 @@ impl Database for KeyedFile {
         }
         match &mut self.state {
             State::Locked(_) => self.unlock(key)?,
-            State::Open(file) => file.give_key(key)?,
+            State::Open(file) => file.give_key(self.place.key(key)?)?,
             State::Closed => return Err(closed()),
         }
         self.company.meets_again();
@@ -452,7 +468,10 @@ impl Database for KeyedFile {
         }
         match key {
             Some(key) if is_encrypted && !is_new => return self.opened()?.change_key(Some(key)),
-            Some(key) if is_new => self.opened()?.set_first_key(key)?,
+            Some(key) if is_new => {
+                let key = self.place.key(key)?;
+                self.opened()?.set_first_key(key)?;
+            }
             None if !is_encrypted => return Ok(()),
             None if is_new => {
                 self.opened()?.expect_idle()?;

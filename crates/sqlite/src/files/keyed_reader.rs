@@ -14,7 +14,7 @@ use super::company::{Company, SHARED, Wishes};
 use super::{Around, Database, FIRST_READ, File};
 use crate::beside::encrypted;
 use crate::c::codes::{Code, ERROR, MISUSE};
-use crate::failure::{Failure, While};
+use crate::failure::{Failure, While, read};
 use crate::options::{Name, Setting};
 use crate::session::NOT_WRITTEN;
 
@@ -136,10 +136,11 @@ impl<F: Lockable> File for KeyedReader<F> {
 
     fn meet(&mut self, around: &Around) -> Result<(), Failure> {
         if self.file.is_locked() {
-            let Some(key) = &around.key else {
+            let key = read(around.key_of_another().map_err(Error::from))?;
+            let Some(key) = key else {
                 return Ok(());
             };
-            match self.unlock(Arc::clone(key)) {
+            match self.unlock(key) {
                 // A key of its own is to be given.
                 Err(failure) if failure.code == no_key().code => return Ok(()),
                 done => done?,

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use litepack_btree::PageNumber;
-use litepack_cipher::Key;
+use litepack_cipher::{Key, Padding};
 use litepack_codec::Level;
 use litepack_engine::report::{check_text, info_json};
 use litepack_io::storage::Storage;
@@ -57,12 +57,16 @@ impl PackedFile {
         self.handle.packed.is_new() && self.handle.packed.key().is_none()
     }
 
+    /// How an encrypted file is padded.
+    pub(super) fn padding(&self) -> Option<Padding> {
+        self.handle.packed.padding()
+    }
+
     /// Has a file that is still empty encrypted with this key.
     pub(super) fn set_first_key(&mut self, key: Arc<Key>) -> Result<(), Failure> {
         // Others may have made it since it was opened.
         read(try_key(self.disk(), &key))?;
-        self.handle.packed.set_key(key);
-        Ok(())
+        written(self.handle.packed.set_key(key))
     }
 
     /// The failure of a read. Within a transaction that writes it is an I/O error: after other codes SQLite goes on

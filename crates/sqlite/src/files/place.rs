@@ -3,8 +3,8 @@
 use std::ffi::{CString, c_int};
 use std::sync::Arc;
 
-use litepack_cipher::Key;
-use litepack_store::{JOURNAL_SUFFIX, Options, Store, WAL_SUFFIX};
+use litepack_cipher::{Key, Padding};
+use litepack_store::{Error, JOURNAL_SUFFIX, Options, Store, WAL_SUFFIX};
 
 use super::packed::PackedFile;
 use crate::beside::encrypted;
@@ -12,7 +12,7 @@ use crate::beside::entry::Entry;
 use crate::beside::names::{self, REPLACED};
 use crate::c::api::Names;
 use crate::c::codes::CANTOPEN;
-use crate::failure::{Failure, While};
+use crate::failure::{Failure, While, read};
 use crate::host::file::HostFile;
 use crate::host::name::HostName;
 use crate::options::Setting;
@@ -38,6 +38,8 @@ pub(crate) struct Place {
     /// SQLite was compiled to erase what is deleted.
     pub(crate) erases_by_default: bool,
     pub(crate) settings: Vec<Setting>,
+    /// The padding that the user wants it to have.
+    pub(crate) padding: Option<Padding>,
 }
 
 /// Why a packed database was not opened.
@@ -66,6 +68,17 @@ impl Place {
         }
     }
 
+    /// A key for the file with the padding that it is to have.
+    pub(crate) fn key(&self, key: Arc<Key>) -> Result<Arc<Key>, Failure> {
+        match self.padding {
+            Some(padding) if Some(padding) != key.padding() => {
+                let wanted = key.with_padding(padding).map_err(Error::from);
+                read(wanted.map(Arc::new))
+            }
+            _ => Ok(key),
+        }
+    }
+
     /// Opens the database, or an empty file as one.
     pub(crate) fn open(
         &self,
@@ -75,17 +88,21 @@ impl Place {
         if key.is_some() {
             encrypted::note_open();
         }
+        let key = key.map(|key| self.key(key)).transpose()?;
         let options = Options {
             differences: true,
             key,
             ..Options::default()
         };
         let mut store = Store::open(disk, options).map_err(|error| {
-            let failure = Failure::of_store(&error, While::Reading);
-            Failure::new(
-                failure.code,
-                format!("{}: {error}", self.path.to_string_lossy()),
-            )
+            let why = format!("{}: {error}", self.path.to_string_lossy());
+            match error {
+                Error::OtherPadding { .. } => NotOpened::Refused(why),
+                error => {
+                    let failure = Failure::of_store(&error, While::Reading);
+                    Failure::new(failure.code, why).into()
+                }
+            }
         })?;
         let place = ((&*self.path, store.disk().peek()), self.names, self.journal);
         let entry = Entry::new(place.0, place.1, store.uuid(), place.2);

@@ -12,7 +12,7 @@
 use std::io;
 use std::sync::Arc;
 
-use litepack_cipher::{Keys, MAC_LEN, Nonce, Salt, Session, TAG_LEN};
+use litepack_cipher::{Keys, MAC_LEN, Nonce, Salt, Session};
 use litepack_io::memory;
 use litepack_io::storage::Storage;
 
@@ -162,17 +162,16 @@ impl<D: Storage> SealedJournal<D> {
             u64::from_le_bytes(get(&head, 48)),
             u32::from_le_bytes(get(&head, 12)),
         );
-        let sealed = len + len.div_ceil(BLOCK as u64) * TAG_LEN as u64;
         if u32::from_le_bytes(get(&head, 8)) != VERSION
-            || disk.len()? != CONTENT_OFFSET + sealed + u64::from(tail_len)
+            || Some(disk.len()?) != file_len(keys, len, tail_len)
         {
             return Ok(broken());
         }
-        let mut room = memory::with_room(BLOCK + TAG_LEN).map_err(io::Error::from)?;
+        let mut room = memory::with_room(sealed_len(keys, BLOCK)).map_err(io::Error::from)?;
         let mut place = CONTENT_OFFSET;
         for (number, (at, n)) in blocks(len).enumerate() {
             room.clear();
-            memory::resize(&mut room, n + TAG_LEN).map_err(io::Error::from)?;
+            memory::resize(&mut room, sealed_len(keys, n)).map_err(io::Error::from)?;
             if disk.read_at(&mut room, place)? < room.len() {
                 return Ok(broken());
             }
@@ -280,7 +279,7 @@ fn fill<E: From<io::Error>>(
     let tail = tail_of(len, content)?;
     let session = Session::new(keys).map_err(of_cipher)?;
     let mut salt = Salt::default();
-    let mut room = memory::with_room(BLOCK + TAG_LEN).map_err(io::Error::from)?;
+    let mut room = memory::with_room(sealed_len(keys, BLOCK)).map_err(io::Error::from)?;
     let mut place = CONTENT_OFFSET;
     for (number, (at, n)) in blocks(len).enumerate() {
         room.clear();
@@ -362,6 +361,19 @@ fn blocks(len: u64) -> impl Iterator<Item = (u64, usize)> {
     })
 }
 
+/// Bytes of a journal with so many of content, and so many of it once more at its end.
+fn file_len(keys: &Keys, len: u64, tail_len: u32) -> Option<u64> {
+    let (whole, rest) = (len / BLOCK as u64, (len % BLOCK as u64) as usize);
+    let last = if rest > 0 { sealed_len(keys, rest) } else { 0 };
+    let sealed = whole.checked_mul(sealed_len(keys, BLOCK) as u64)?;
+    sealed.checked_add(CONTENT_OFFSET + last as u64 + u64::from(tail_len))
+}
+
+/// Bytes of a block with so many of content.
+fn sealed_len(keys: &Keys, len: usize) -> usize {
+    keys.padding().sealed_len(len)
+}
+
 fn context(number: u64) -> [u8; 24] {
     let mut context = *b"litepack journal\0\0\0\0\0\0\0\0";
     put(&mut context, 16, &number.to_le_bytes());
@@ -406,6 +418,7 @@ mod tests {
     use litepack_io::testing::MemoryStorage;
 
     use super::*;
+    use litepack_cipher::Padding;
 
     impl Content<io::Error> for Vec<u8> {
         fn read(&mut self, buf: &mut [u8], offset: u64) -> io::Result<()> {
@@ -429,6 +442,12 @@ mod tests {
         Arc::new(Keys::new(&[byte; 32], &ID).unwrap())
     }
 
+    /// Of a padded file.
+    fn padded(bytes: u32) -> Arc<Keys> {
+        let padding = Padding::new(bytes).unwrap();
+        Arc::new(Keys::with_padding(&[1; 32], &ID, padding).unwrap())
+    }
+
     /// So many bytes, and what names a super-journal.
     fn content(len: usize) -> Vec<u8> {
         let mut content: Vec<u8> = (0..len).map(|at| (at % 251) as u8).collect();
@@ -441,9 +460,13 @@ mod tests {
     }
 
     fn written(content: &mut Vec<u8>, is_marked: bool) -> Vec<u8> {
+        written_with(keys(1), content, is_marked)
+    }
+
+    fn written_with(keys: Arc<Keys>, content: &mut Vec<u8>, is_marked: bool) -> Vec<u8> {
         let disk = MemoryStorage::default();
         let len = content.len() as u64;
-        let mut journal = SealedJournal::write(&disk, keys(1), (&ID, 5), len, content).unwrap();
+        let mut journal = SealedJournal::write(&disk, keys, (&ID, 5), len, content).unwrap();
         if is_marked {
             assert!(journal.mark(512, PATCH).unwrap());
             assert!(journal.mark(512, PATCH).unwrap());
@@ -480,6 +503,24 @@ mod tests {
                     content[512..524].copy_from_slice(&PATCH);
                 }
                 assert!(read == content, "{len}");
+            }
+        }
+    }
+
+    #[test]
+    fn blocks_of_a_padded_file_are_padded() {
+        for bytes in [64, 1024, 4096] {
+            for len in [1000, BLOCK - 100, BLOCK, 3 * BLOCK + 7] {
+                let mut content = content(len);
+                let journal = written_with(padded(bytes), &mut content, true);
+                let sealed = journal.len() as u64 - CONTENT_OFFSET - (content.len() - len) as u64;
+                assert!(sealed.is_multiple_of(bytes.into()));
+                let (found, read) = read(&journal, &padded(bytes), &ID);
+                content[512..524].copy_from_slice(&PATCH);
+                assert!(matches!(found, Found::Whole(_)) && read == content, "{len}");
+                // Under the keys of a file without padding it is nobody's.
+                let (found, _) = super::tests::read(&journal, &keys(1), &ID);
+                assert!(!matches!(found, Found::Whole(_)));
             }
         }
     }

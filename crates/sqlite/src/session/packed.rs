@@ -12,7 +12,7 @@ use std::ffi::c_int;
 use std::sync::Arc;
 
 use litepack_btree::PageNumber;
-use litepack_cipher::Key;
+use litepack_cipher::{Key, Padding};
 use litepack_io::storage::Storage;
 use litepack_store::{Cache, CheckReport, FileOffset, FileUuid, Info, Result, Store};
 
@@ -150,10 +150,15 @@ impl<D: Storage + Words> Packed<D> {
         self.store.key().cloned()
     }
 
+    /// How an encrypted file is padded.
+    pub(crate) fn padding(&self) -> Option<Padding> {
+        self.store.keys().map(|keys| keys.padding())
+    }
+
     /// The key of a database that is still empty.
-    pub(crate) fn set_key(&mut self, key: Arc<Key>) {
+    pub(crate) fn set_key(&mut self, key: Arc<Key>) -> Result<()> {
         encrypted::note_open();
-        self.store.set_key(key);
+        self.store.set_key(key)
     }
 
     pub(super) fn rekey(&mut self, key: Arc<Key>) -> Result<()> {

@@ -7,7 +7,9 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use litepack_cipher::{Costs, FreshNonce, Key, KeyBlock, Keys, MAC_LEN, Nonce, Session, TAG_LEN};
+use litepack_cipher::{
+    Costs, FreshNonce, Key, KeyBlock, Keys, MAC_LEN, Nonce, Padding, Session, TAG_LEN,
+};
 use litepack_codec::Codec;
 
 use crate::error::{Error, Result, SOME_PAGE};
@@ -16,11 +18,10 @@ use crate::format::leaf::Extent;
 use crate::format::nonces::sum_of;
 use crate::format::offset::FileOffset;
 
-/// Bytes that a sealed unit has besides what the codec made.
-pub(crate) const SEALED_UNIT: u32 = 16;
-const _: () = assert!(SEALED_UNIT as usize == TAG_LEN);
-/// Bytes that any other sealed extent has besides: the tag, and the salt and the counter of its nonce.
-pub(crate) const SEALED_OTHER: usize = TAG_LEN + 16 + 8;
+/// Bytes behind a sealed extent that is no unit: the salt and the counter of its nonce.
+const NONCE_LEN: usize = 16 + 8;
+/// Bytes at the end of such an extent that tell it from all others: the tag, too.
+pub(crate) const SEALED_OTHER: usize = TAG_LEN + NONCE_LEN;
 
 /// The kinds of extents. An extent of one kind is not taken for one of another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,6 +103,11 @@ impl Voucher {
     };
 }
 
+/// By how many bytes an extent that is no unit is longer, at most, than its content.
+pub(crate) fn other_excess(encrypted: Option<Padding>) -> usize {
+    encrypted.map_or(0, |padding| padding.excess() + NONCE_LEN)
+}
+
 impl Guard {
     /// Of a file without a key.
     pub(crate) const fn sums(uuid: FileUuid) -> Guard {
@@ -132,6 +138,15 @@ impl Guard {
         self.keys.is_some()
     }
 
+    /// How what is sealed is padded; `None` in a file without a key.
+    pub(crate) fn padding(&self) -> Option<Padding> {
+        self.keys.as_ref().map(|keys| keys.padding())
+    }
+
+    pub(crate) fn is_padded(&self) -> bool {
+        self.padding().is_some_and(|padding| !padding.is_none())
+    }
+
     pub(crate) fn file_keys(&self) -> Option<&Arc<Keys>> {
         self.keys.as_ref()
     }
@@ -144,14 +159,22 @@ impl Guard {
         }
     }
 
-    /// How many bytes longer than it has to be an extent of a unit may be.
+    /// By how many bytes the extent of a unit is longer, at most, than what the codec made.
     pub(crate) fn unit_excess(&self) -> u32 {
-        if self.is_encrypted() { SEALED_UNIT } else { 0 }
+        let excess = self.padding().map_or(0, Padding::excess);
+        u32::try_from(excess).unwrap_or(u32::MAX)
     }
 
-    /// The same of any other extent.
-    pub(crate) fn excess(&self) -> usize {
-        if self.is_encrypted() { SEALED_OTHER } else { 0 }
+    /// Bytes of the extent of a unit of which the codec made so many.
+    pub(crate) fn unit_len(&self, len: usize) -> usize {
+        self.padding()
+            .map_or(len, |padding| padding.sealed_len(len))
+    }
+
+    /// Bytes of any other extent with so many bytes of content.
+    pub(crate) fn other_len(&self, len: usize) -> usize {
+        let nonce = if self.is_encrypted() { NONCE_LEN } else { 0 };
+        self.unit_len(len) + nonce
     }
 
     fn context(&self, kind: Kind, codec: Codec) -> [u8; 18] {
@@ -212,7 +235,7 @@ impl Guard {
         let Some(keys) = &self.keys else {
             return Ok(Some(stored));
         };
-        let Some((sealed, end)) = stored.split_last_chunk_mut::<24>() else {
+        let Some((sealed, end)) = stored.split_last_chunk_mut::<NONCE_LEN>() else {
             return Ok(None);
         };
         let (salt, counter) = end.split_last_chunk().unwrap_or((&[], &[0; 8]));
@@ -293,9 +316,9 @@ impl Sealer {
         Sealer { guard, session }
     }
 
-    /// How many bytes longer extents that are no units get.
-    pub(crate) fn excess(&self) -> usize {
-        self.guard.excess()
+    /// As [`Guard::other_len`].
+    pub(crate) fn other_len(&self, len: usize) -> usize {
+        self.guard.other_len(len)
     }
 
     /// For so many units, in order: a leaf has the nonces of neighbours as one run, so it is good to seal neighbours with
@@ -344,7 +367,7 @@ impl Sealer {
         if !self.guard.is_encrypted() {
             return Ok((bytes.into(), self.sum(bytes)));
         }
-        let mut copy = litepack_io::memory::with_room(bytes.len() + TAG_LEN)?;
+        let mut copy = litepack_io::memory::with_room(self.guard.unit_len(bytes.len()))?;
         copy.extend_from_slice(bytes);
         let voucher = self.unit(codec, &mut copy, 0)?;
         Ok((copy.into(), voucher))
@@ -361,7 +384,8 @@ impl Sealer {
     /// Makes the content of any other extent, `bytes` from `start` on, what is stored.
     pub(crate) fn other(&self, kind: Kind, bytes: &mut Vec<u8>, start: usize) -> Result<()> {
         if let Some(session) = self.of_keys()? {
-            litepack_io::memory::room(bytes, SEALED_OTHER)?;
+            let len = bytes.len().saturating_sub(start);
+            litepack_io::memory::room(bytes, self.guard.other_len(len) - len)?;
             let context = self.guard.context(kind, Codec::Raw);
             let nonce = session.seal(&context, bytes, start)?;
             #[cfg(test)]

@@ -1,5 +1,6 @@
 //! The header: what kind of file this is, written once when the file is made.
 
+use litepack_cipher::Padding;
 use litepack_io::bytes::Reader;
 use litepack_io::storage::ReadAt;
 
@@ -12,8 +13,10 @@ use crate::format::record::{MARK_MAGIC, RECORD_MAGIC, is_first_of_encrypted};
 
 /// Incompatible feature: the file is encrypted.
 pub(crate) const ENCRYPTED: u32 = 1;
+/// Incompatible feature of an encrypted file: what is sealed is padded.
+pub(crate) const PADDED: u32 = 2;
 /// Incompatible features this version understands.
-const KNOWN_INCOMPATIBLE: u32 = ENCRYPTED;
+const KNOWN_INCOMPATIBLE: u32 = ENCRYPTED | PADDED;
 const SUM_OFFSET: usize = HEADER_LEN - 8;
 
 /// The decoded header.
@@ -25,6 +28,8 @@ pub struct Header {
     pub compatible: u32,
     /// The file is encrypted: nothing but the head can be read without its key.
     pub is_encrypted: bool,
+    /// How what is sealed is padded.
+    pub padding: Padding,
 }
 
 /// How many of its first bytes tell what a file is.
@@ -87,14 +92,15 @@ fn is_unfinished_encrypted(head: &[u8]) -> bool {
 }
 
 impl Header {
-    /// A header with a new identity.
-    pub fn new(is_encrypted: bool) -> Result<Header> {
+    /// A header with a new identity; an encrypted file's has a padding.
+    pub fn new(padding: Option<Padding>) -> Result<Header> {
         let mut uuid = [0; 16];
         getrandom::fill(&mut uuid).map_err(|error| Error::Io(std::io::Error::other(error)))?;
         Ok(Header {
             uuid: FileUuid(uuid),
             compatible: 0,
-            is_encrypted,
+            is_encrypted: padding.is_some(),
+            padding: padding.unwrap_or_default(),
         })
     }
 
@@ -103,9 +109,17 @@ impl Header {
         let mut out = [0; HEADER_LEN];
         out[..16].copy_from_slice(&MAGIC);
         out[16..20].copy_from_slice(&VERSION.to_le_bytes());
-        let incompatible = if self.is_encrypted { ENCRYPTED } else { 0 };
+        let features = [
+            (self.is_encrypted, ENCRYPTED),
+            (!self.padding.is_none(), PADDED),
+        ];
+        let incompatible: u32 = features
+            .iter()
+            .map(|(has, flag)| u32::from(*has) * flag)
+            .sum();
         out[20..24].copy_from_slice(&incompatible.to_le_bytes());
         out[24..28].copy_from_slice(&self.compatible.to_le_bytes());
+        out[28..32].copy_from_slice(&self.padding.bytes().to_le_bytes());
         out[32..48].copy_from_slice(&self.uuid.0);
         let sum = FileUuid([0; 16]).sum64(&out[..SUM_OFFSET]);
         out[SUM_OFFSET..].copy_from_slice(&sum.to_le_bytes());
@@ -123,14 +137,15 @@ impl Header {
         }
         let why = "cut off or checksum wrong";
         let damaged = || Error::damaged("file header", FileOffset::START, why);
-        let bytes = bytes.first_chunk::<HEADER_LEN>().ok_or_else(damaged)?;
-        let mut sum = Reader::new(&bytes[SUM_OFFSET..]);
-        if sum.u64() != Some(FileUuid([0; 16]).sum64(&bytes[..SUM_OFFSET])) {
+        let head = bytes.first_chunk::<HEADER_LEN>().ok_or_else(damaged)?;
+        let mut sum = Reader::new(&head[SUM_OFFSET..]);
+        if sum.u64() != Some(FileUuid([0; 16]).sum64(&head[..SUM_OFFSET])) {
             return Err(damaged());
         }
-        let mut fields = Reader::new(&bytes[16..]);
+        let mut fields = Reader::new(&head[16..]);
         let mut next = || fields.u32().ok_or_else(damaged);
         let (version, incompatible, compatible) = (next()?, next()?, next()?);
+        let bytes = next()?;
         if version != VERSION {
             return Err(Error::Unsupported(format!("format version {version}")));
         }
@@ -138,11 +153,18 @@ impl Header {
             let unknown = incompatible & !KNOWN_INCOMPATIBLE;
             return Err(Error::Unsupported(format!("feature flags {unknown:#x}")));
         }
-        let uuid = bytes[32..48].try_into().map_err(|_| damaged())?;
+        let padding = match incompatible {
+            // Zeros that a reader may ignore.
+            flags if flags & PADDED == 0 => Padding::NONE,
+            flags if flags & ENCRYPTED == 0 => return Err(damaged()),
+            _ => (Padding::new(bytes).filter(|padding| !padding.is_none())).ok_or_else(damaged)?,
+        };
+        let uuid = head[32..48].try_into().map_err(|_| damaged())?;
         Ok(Header {
             uuid: FileUuid(uuid),
             compatible,
             is_encrypted: incompatible & ENCRYPTED != 0,
+            padding,
         })
     }
 }
@@ -179,7 +201,7 @@ mod tests {
 
     #[test]
     fn every_flipped_bit_is_noticed() {
-        let header = Header::new(false).unwrap();
+        let header = Header::new(None).unwrap();
         let bytes = header.encode();
         assert_eq!(Header::decode(&bytes).unwrap(), header);
         for bit in 0..HEADER_LEN * 8 {
@@ -191,7 +213,7 @@ mod tests {
 
     #[test]
     fn a_newer_version_is_named() {
-        let mut bytes = Header::new(false).unwrap().encode();
+        let mut bytes = Header::new(None).unwrap().encode();
         bytes[16] = 9;
         let sum = FileUuid([0; 16]).sum64(&bytes[..SUM_OFFSET]);
         bytes[SUM_OFFSET..].copy_from_slice(&sum.to_le_bytes());
@@ -202,13 +224,13 @@ mod tests {
     #[test]
     fn an_unknown_feature_is_named_by_its_number() {
         let forged = |at: usize, flags: u32| {
-            let mut bytes = Header::new(false).unwrap().encode();
+            let mut bytes = Header::new(None).unwrap().encode();
             bytes[at..at + 4].copy_from_slice(&flags.to_le_bytes());
             let sum = FileUuid([0; 16]).sum64(&bytes[..SUM_OFFSET]);
             bytes[SUM_OFFSET..].copy_from_slice(&sum.to_le_bytes());
             Header::decode(&bytes)
         };
-        for bit in 1..32 {
+        for bit in 2..32 {
             let flags = 1 << bit;
             let error = forged(20, flags).unwrap_err();
             assert!(matches!(error, Error::Unsupported(_)), "{error}");
@@ -223,7 +245,7 @@ mod tests {
 
     #[test]
     fn kinds_are_told_apart() {
-        let header = Header::new(false).unwrap().encode();
+        let header = Header::new(None).unwrap().encode();
         assert_eq!(kind_of(&[], 0), HeaderKind::Empty);
         assert_eq!(kind_of(&[0; 512], 2048), HeaderKind::Empty);
         assert_eq!(kind_of(&[0; 100], 100), HeaderKind::Empty);

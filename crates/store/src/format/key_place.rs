@@ -61,14 +61,15 @@ pub(crate) fn new_guard(uuid: FileUuid, key: Option<&Key>) -> Result<(Guard, Opt
     };
     let data = litepack_cipher::new_data_key()?;
     let block = KeyBlock::wrap(key, Costs::default(), &uuid.0, &data)?;
-    let keys = Keys::new(&data, &uuid.0)?;
+    let keys = Keys::with_padding(&data, &uuid.0, key.padding().unwrap_or_default())?;
     Ok((Guard::keys(uuid, keys), Some(block)))
 }
 
 /// How a file with this header is vouched for.
 ///
 /// # Errors
-/// When it is encrypted and the key is missing or wrong, and when there is a key and it is not encrypted.
+/// When it is encrypted and the key is missing or wrong, when there is a key and it is not encrypted, and when the key is
+/// for files of another padding.
 pub(crate) fn guard(disk: &impl ReadAt, header: &Header, key: Option<&Key>) -> Result<Guard> {
     let uuid = header.uuid;
     let key = match (header.is_encrypted, key) {
@@ -77,9 +78,16 @@ pub(crate) fn guard(disk: &impl ReadAt, header: &Header, key: Option<&Key>) -> R
         (true, None) => return Err(Error::NoKey),
         (true, Some(key)) => key,
     };
+    if let Some(wanted) = key.padding().filter(|wanted| *wanted != header.padding) {
+        return Err(Error::OtherPadding {
+            found: header.padding.bytes(),
+            wanted: wanted.bytes(),
+        });
+    }
     let mut places = Places::read(disk, uuid);
     let data = places.open(|block| block.open(key, &uuid.0))?;
-    Ok(Guard::keys(uuid, Keys::new(&data, &uuid.0)?))
+    let keys = Keys::with_padding(&data, &uuid.0, header.padding)?;
+    Ok(Guard::keys(uuid, keys))
 }
 
 /// Whether a packed file is encrypted. One that is still empty is not.

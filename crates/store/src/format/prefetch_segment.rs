@@ -5,10 +5,10 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use litepack_cipher::Nonce;
+use litepack_cipher::{Nonce, Padding};
 use litepack_io::bytes::{Reader, put_varint};
 
-use crate::format::guard::SEALED_OTHER;
+use crate::format::guard::other_excess;
 use crate::format::layout::{DATA_START, SEALED_START, is_plausible};
 use crate::format::leaf::{Entry, storage_of, tag_of};
 use crate::format::nonces::sum_of;
@@ -29,23 +29,26 @@ const LISTED_LEN_SEALED: u64 = LISTED_LEN + 20;
 pub struct Opening {
     /// So many bytes behind the head.
     pub(crate) data: u64,
-    /// An extent other than a unit takes so many more than its content.
+    /// An extent other than a unit takes at most so many more than its content.
     sealed: u64,
+    /// The same of a unit.
+    sealed_unit: u64,
 }
 
 impl Opening {
-    /// Of a file that is encrypted, or of one that is not.
-    pub const fn of(is_encrypted: bool) -> Opening {
-        match is_encrypted {
-            false => Opening {
-                data: OPENING - DATA_START.0,
-                sealed: 0,
-            },
-            true => Opening {
-                data: OPENING - SEALED_START.0,
-                sealed: SEALED_OTHER as u64,
-            },
+    /// Of a file that is encrypted, with this padding, or of one that is not.
+    pub fn of(encrypted: Option<Padding>) -> Opening {
+        let start = encrypted.map_or(DATA_START, |_| SEALED_START);
+        Opening {
+            data: OPENING - start.0,
+            sealed: other_excess(encrypted) as u64,
+            sealed_unit: encrypted.map_or(0, Padding::excess) as u64,
         }
+    }
+
+    /// So many units of so many bytes in the mean, as they are stored.
+    pub fn of_units(&self, count: u64, len: u64) -> u64 {
+        count.saturating_mul(len.saturating_add(self.sealed_unit))
     }
 
     /// What is left beside extents of so many bytes of content each.
@@ -149,12 +152,10 @@ pub(crate) struct SegmentBuilder {
 }
 
 impl SegmentBuilder {
-    /// For a segment of at most `room` bytes.
-    pub(crate) fn new(room: u64, is_encrypted: bool) -> SegmentBuilder {
-        let (listed, excess) = match is_encrypted {
-            false => (LISTED_LEN, 0),
-            true => (LISTED_LEN_SEALED, SEALED_OTHER as u64),
-        };
+    /// For a segment of at most `room` bytes, in a file that is encrypted with this padding, or is not.
+    pub(crate) fn new(room: u64, encrypted: Option<Padding>) -> SegmentBuilder {
+        let listed = encrypted.map_or(LISTED_LEN, |_| LISTED_LEN_SEALED);
+        let excess = other_excess(encrypted) as u64;
         SegmentBuilder {
             others: Vec::new(),
             units: Vec::new(),
@@ -222,7 +223,7 @@ mod tests {
     #[test]
     fn places_beyond_the_longest_file_are_refused() {
         for offset in [1 << 47, u64::MAX - 2] {
-            let mut builder = SegmentBuilder::new(1 << 20, false);
+            let mut builder = SegmentBuilder::new(1 << 20, None);
             builder.add(FileOffset(offset), vec![7; 10]);
             let is_read = PrefetchSegment::decode(builder.encode(), false).is_some();
             assert_eq!(is_read, offset == 1 << 47);

@@ -1,6 +1,7 @@
 //! Info: where the space of a file goes.
 
 use litepack_btree::PageNumber;
+use litepack_cipher::Padding;
 use litepack_codec::Codec;
 use litepack_io::storage::ReadAt;
 
@@ -22,6 +23,8 @@ pub struct Info {
     /// it would bring nearly all of the file. `map_bytes`, `item_bytes`, `item_tree_bytes`, `free_list_bytes`, `codecs` and `damage`
     /// (but for the first page) are then empty.
     pub is_counted: bool,
+    /// To a multiple of how many bytes everything in an encrypted file is padded; 0 if it is not.
+    pub padding: u32,
     /// Number of the newest commit.
     pub seq: u64,
     /// SQLite's page size.
@@ -195,6 +198,7 @@ impl<R: ReadAt> Snapshot<R> {
             result => _ = result?,
         }
         let mut info = Info {
+            padding: self.guard().padding().map_or(0, Padding::bytes),
             page_size: self.image().page_size,
             unit_size: self.unit_size(),
             file_bytes: self.disk().len()?,

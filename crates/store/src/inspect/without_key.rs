@@ -1,7 +1,7 @@
 //! What an encrypted file shows to who has no key: how it is encrypted, and its newest commit by what that says of
 //! itself. Nothing vouches for any of it.
 
-use litepack_cipher::{CipherId, Costs};
+use litepack_cipher::{CipherId, Costs, Padding};
 use litepack_io::storage::ReadAt;
 
 use crate::error::{Error, Result};
@@ -19,6 +19,8 @@ pub struct WithoutKey {
     pub cipher: CipherId,
     /// What each guess of the passphrase costs; `None` of a raw key.
     pub costs: Option<Costs>,
+    /// How what is encrypted is padded.
+    pub padding: Padding,
     /// The newest commit.
     pub seq: u64,
     /// Bytes of a unit: of a page, or of several small ones.
@@ -64,6 +66,7 @@ pub fn without_key(disk: &impl ReadAt) -> Result<WithoutKey> {
     Ok(WithoutKey {
         cipher,
         costs,
+        padding: header.padding,
         seq: record.seq.0,
         unit_size: record.unit_size,
         logical_bytes: record.size,

@@ -52,6 +52,17 @@ pub struct Snapshot<R: ReadAt> {
     pinned: bool,
 }
 
+/// The key of a padded file is for files of this padding. So a copy that is made with it, as by `VACUUM INTO`, tells no
+/// more by its lengths, and a handle does not go on in a file that was put in the place of its own.
+fn for_padding_of(guard: &Guard, key: Option<Arc<Key>>) -> Result<Option<Arc<Key>>> {
+    match (guard.padding().filter(|_| guard.is_padded()), key) {
+        (Some(padding), Some(key)) if key.padding() != Some(padding) => {
+            Ok(Some(Arc::new(key.with_padding(padding)?)))
+        }
+        (_, key) => Ok(key),
+    }
+}
+
 impl<R: ReadAt> Snapshot<R> {
     /// Opens a packed file, or an empty one. Reads the header only; the newest commit is read by [`Snapshot::refresh`],
     /// when the caller holds a lock.
@@ -64,6 +75,7 @@ impl<R: ReadAt> Snapshot<R> {
             Some(header) => key_place::guard(&disk, &header, key.as_deref())?,
             None => Guard::sums(FileUuid([0; 16])),
         };
+        let key = for_padding_of(&guard, key)?;
         options.cache.begin_use(CacheKind::Pages);
         let medium = Medium {
             disk,
@@ -114,8 +126,9 @@ impl<R: ReadAt> Snapshot<R> {
     }
 
     /// The key of the file is another one now, or it is to be encrypted when it is made.
-    pub(crate) fn set_key(&mut self, key: Arc<Key>) {
-        self.key = Some(key);
+    pub(crate) fn set_key(&mut self, key: Arc<Key>) -> Result<()> {
+        self.key = for_padding_of(self.guard(), Some(key))?;
+        Ok(())
     }
 
     /// The file that this reads.
@@ -185,7 +198,9 @@ impl<R: ReadAt> Snapshot<R> {
             Some(header) if header.uuid == medium.guard.uuid => {}
             // Packed since it was opened, or another file's content was copied over this one's.
             Some(header) => {
-                medium.guard = key_place::guard(&medium.disk, &header, self.key.as_deref())?;
+                let guard = key_place::guard(&medium.disk, &header, self.key.as_deref())?;
+                self.key = for_padding_of(&guard, self.key.clone())?;
+                medium.guard = guard;
                 medium.cache.file = FileId::unique();
                 self.cached = CachedFile::new(&medium.cache.cache, medium.cache.file);
                 medium.dictionaries = HeldDictionaries::default();
@@ -353,6 +368,12 @@ impl<R: ReadAt> Snapshot<R> {
     #[expect(clippy::indexing_slicing, reason = "a slot is 0 or 1")]
     pub(crate) fn slot_written(&mut self, slot: usize, bytes: SlotBytes) -> SlotBytes {
         std::mem::replace(&mut self.slots[slot], bytes)
+    }
+
+    /// This handle has written its commit in the place of a later one, which was cut off.
+    pub(crate) fn has_no_later(&mut self, slot: usize, bytes: SlotBytes) {
+        self.fell_back = false;
+        self.slot_written(slot, bytes);
     }
 
     /// This handle has published a commit. Returns the image before it.

@@ -386,8 +386,12 @@ impl Space {
     }
 
     /// Appends the commit's link to `out` and takes space for it. Call after everything else of the
-    /// commit has its place; then [`Space::published`] with the link's pointer.
-    pub(crate) fn write_link(&mut self, out: &mut Vec<u8>, excess: usize) -> Result<FileOffset> {
+    /// commit has its place; then [`Space::published`] with the link's pointer. `stored` says how long its extent is.
+    pub(crate) fn write_link(
+        &mut self,
+        out: &mut Vec<u8>,
+        stored: impl Fn(usize) -> usize,
+    ) -> Result<FileOffset> {
         self.probe()?;
         self.give_back_tail()?;
         let ranges = self.free.count() + self.after_commit.count() + self.after_flush.count();
@@ -405,7 +409,7 @@ impl Space {
             let len = self.encoded_snapshot(&mut litepack_io::memory::with_room(room)?)?
                 + RANGE_BYTES_MAX;
             litepack_io::memory::room(out, len)?;
-            let stored = (len + excess) as u64;
+            let stored = stored(len) as u64;
             let offset = self.alloc_beside(stored, stored)?;
             self.encoded_snapshot(out)?;
             pad(out, start + len)?;
@@ -418,7 +422,7 @@ impl Space {
             let mut scratch = litepack_io::memory::with_room(room)?;
             let len = encoded_changes(before, &self.changes, &mut scratch) + 2 * RANGE_BYTES_MAX;
             litepack_io::memory::room(out, len)?;
-            let stored = (len + excess) as u64;
+            let stored = stored(len) as u64;
             let offset = self.alloc_beside(stored, stored)?;
             encoded_changes(before, &self.changes, out);
             pad(out, start + len)?;

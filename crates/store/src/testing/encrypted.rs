@@ -3,8 +3,9 @@
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::io;
+use std::sync::Arc;
 
-use litepack_cipher::{Key, KeyBlock, Nonce};
+use litepack_cipher::{Key, KeyBlock, Nonce, Padding};
 use litepack_codec::Dictionary;
 use litepack_io::random::SplitMix64;
 use litepack_io::storage::{ReadAt, Storage};
@@ -14,9 +15,11 @@ use super::{key, options};
 use crate::error::{Error, Result};
 use crate::format::catalog::Catalog;
 use crate::format::file_state::FileState;
-use crate::format::header::{HEAD_LEN, HeaderKind, kind_of};
+use crate::format::header::{HEAD_LEN, Header, HeaderKind, kind_of};
 use crate::format::key_place::{self, is_encrypted, try_key};
-use crate::format::layout::{FileUuid, KEY_LEN, KEY_OFFSETS, Pointer, SEALED_START, SLOT_OFFSETS};
+use crate::format::layout::{
+    FileUuid, HEADER_LEN, KEY_LEN, KEY_OFFSETS, Pointer, SEALED_START, SLOT_OFFSETS,
+};
 use crate::format::leaf::Extent;
 use crate::format::node::TreeKind;
 use crate::format::offset::FileOffset;
@@ -748,4 +751,100 @@ fn dictionaries_and_catalog_are_sealed() {
     // An extent of one kind is none of another.
     let wrong = medium.extent(record.catalog, crate::format::guard::Kind::Dictionary);
     assert!(matches!(wrong, Err(Error::Damaged(_))));
+}
+
+fn padded(bytes: u32) -> Options {
+    let padding = Padding::new(bytes).unwrap();
+    let key = key().unwrap().with_padding(padding).unwrap();
+    Options {
+        key: Some(Arc::new(key)),
+        ..options()
+    }
+}
+
+/// The lengths of all units' own extents, and those of the commit record's.
+fn lengths<D: Storage>(store: &mut Store<D>) -> (Vec<u32>, Vec<u32>) {
+    let mut units = Vec::new();
+    let damage = store.units(&mut |unit| units.push(unit.len)).unwrap();
+    assert!(damage.is_empty());
+    let record = store.snapshot().commit().unwrap().record;
+    let others = [record.map, record.catalog, record.space, record.items];
+    let others = others.iter().filter(|place| !place.is_none());
+    (units, others.map(|place| place.len).collect())
+}
+
+#[test]
+fn extents_of_a_padded_file_have_lengths_of_a_few_kinds() {
+    let plain = MemoryStorage::default();
+    let mut without = Store::open(&plain, encrypted()).unwrap();
+    work(&mut without);
+    for bytes in [64, 256, 1024, 4096] {
+        let disk = MemoryStorage::default();
+        let mut store = Store::open(&disk, padded(bytes)).unwrap();
+        work(&mut store);
+        assert_eq!(store.info().unwrap().padding, bytes);
+        assert!(store.check(&mut |_| Ok(())).unwrap().damage.is_empty());
+        let (units, others) = lengths(&mut store);
+        assert!(units.len() > 200 && units.iter().all(|len| len % bytes == 0));
+        // Behind the tag they have their nonce.
+        assert!(others.len() > 2 && others.iter().all(|len| (len - 24) % bytes == 0));
+        for unit in 0..250 {
+            assert!(read(&mut store, unit).unwrap() == read(&mut without, unit).unwrap());
+        }
+        // By a handle that knows nothing of it: what goes on has the padding, too.
+        let mut again = Store::open(&disk, encrypted()).unwrap();
+        again.refresh().unwrap();
+        for unit in 0..250 {
+            assert!(read(&mut again, unit).unwrap() == read(&mut without, unit).unwrap());
+        }
+        write(&mut again, 7, &text(7, 77));
+        again.flush().unwrap();
+        let (units, _) = lengths(&mut again);
+        assert!(units.iter().all(|len| len % bytes == 0));
+        assert_eq!(again.key().unwrap().padding(), Padding::new(bytes));
+    }
+    let (units, _) = lengths(&mut without);
+    assert!(units.iter().any(|len| len % 64 != 0));
+}
+
+/// Who writes another padding into the header makes a file that does not open, and no handle that goes on without it.
+#[test]
+fn the_padding_in_the_header_is_vouched_for() {
+    let image = |options: Options| {
+        let disk = MemoryStorage::default();
+        let mut store = Store::open(&disk, options).unwrap();
+        write(&mut store, 0, &text(0, 1));
+        store.flush().unwrap();
+        disk.snapshot()
+    };
+    let paddings = [0, 64, 256, 4096].map(|bytes| Padding::new(bytes).unwrap());
+    for of_file in paddings {
+        let image = image(padded(of_file.bytes()));
+        for padding in paddings {
+            let header = Header {
+                padding,
+                ..Header::decode(&image).unwrap()
+            };
+            let mut forged = image.clone();
+            forged[..HEADER_LEN].copy_from_slice(&header.encode());
+            let store = Store::open(MemoryStorage::new(forged), encrypted());
+            let opened = store.and_then(|mut store| {
+                store.refresh()?;
+                read(&mut store, 0)
+            });
+            match padding == of_file {
+                true => assert!(opened.unwrap() == text(0, 1)),
+                false => assert!(matches!(opened, Err(Error::Damaged(_))), "{opened:?}"),
+            }
+        }
+    }
+    // What is not encrypted has no padding, and no other length is one.
+    let mut image = image(padded(64));
+    for (flags, bytes) in [(2, 64), (3, 0), (3, 65), (3, 8192), (3, u32::MAX)] {
+        image[20..24].copy_from_slice(&u32::to_le_bytes(flags));
+        image[28..32].copy_from_slice(&u32::to_le_bytes(bytes));
+        let sum = FileUuid([0; 16]).sum64(&image[..HEADER_LEN - 8]);
+        image[HEADER_LEN - 8..HEADER_LEN].copy_from_slice(&sum.to_le_bytes());
+        assert!(Header::decode(&image).is_err(), "{flags} {bytes}");
+    }
 }

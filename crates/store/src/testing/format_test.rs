@@ -3,12 +3,14 @@
 
 use std::collections::HashMap;
 
+use litepack_cipher::Padding;
+
 use crate::format::basis::BASES_MAX;
 use crate::format::beside::{JOURNAL_SUFFIX, WAL_SUFFIX};
 use crate::format::catalog::{
     Catalog, DICTIONARIES_MAX, DICTIONARY_LEN_MAX, DICTIONARY_STORED_MAX, LONG_DICTIONARIES_MAX,
 };
-use crate::format::header::{ENCRYPTED, Header};
+use crate::format::header::{ENCRYPTED, Header, PADDED};
 use crate::format::layout::*;
 use crate::format::leaf::FANOUT;
 use crate::format::nonces::SALTS_MAX;
@@ -86,6 +88,9 @@ fn constants_are_as_documented() {
         ("BASES_MAX", BASES_MAX as u64),
         ("REFERENCES", REFERENCES.into()),
         ("ENCRYPTED", ENCRYPTED.into()),
+        ("PADDED", PADDED.into()),
+        ("PADDING_MIN", (*Padding::BYTES.start()).into()),
+        ("PADDING_MAX", (*Padding::BYTES.end()).into()),
         ("KEY_A", KEY_OFFSETS[0].0),
         ("KEY_B", KEY_OFFSETS[1].0),
         ("KEY_LEN", KEY_LEN as u64),
@@ -130,6 +135,7 @@ fn the_header_is_as_documented() {
         uuid: FileUuid(*b"0123456789abcdef"),
         compatible: 0x55,
         is_encrypted: false,
+        padding: Padding::NONE,
     };
     let bytes = header.encode();
     assert_eq!(&bytes[..16], b"Litepack\r\n\x1a\n\0\0\0\0");
@@ -137,6 +143,16 @@ fn the_header_is_as_documented() {
     assert_eq!(number(&bytes, fields["version"]), 1);
     assert_eq!(number(&bytes, fields["incompatible"]), 0);
     assert_eq!(number(&bytes, fields["compatible"]), 0x55);
+    assert_eq!(number(&bytes, fields["padding"]), 0);
+    let padded = Header {
+        is_encrypted: true,
+        padding: Padding::new(256).unwrap(),
+        ..header
+    };
+    let bytes_of_padded = padded.encode();
+    let features = number(&bytes_of_padded, fields["incompatible"]);
+    assert_eq!(features, u64::from(ENCRYPTED | PADDED));
+    assert_eq!(number(&bytes_of_padded, fields["padding"]), 256);
     let (offset, size) = fields["identity"];
     assert_eq!(&bytes[offset..offset + size], b"0123456789abcdef");
     let sum = twox_hash::XxHash3_64::oneshot_with_seed(0, &bytes[..504]);

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use litepack_btree::PageNumber;
+use litepack_cipher::Padding;
 use litepack_codec::DifferenceEncoder;
 use litepack_io::bytes::Reader;
 use litepack_io::storage::Storage;
@@ -37,6 +38,7 @@ pub fn try_everything(data: &[u8]) {
         uuid: FileUuid([byte(); 16]),
         compatible: 0,
         is_encrypted: false,
+        padding: Padding::NONE,
     };
     let (height, unit, size, seq) = (byte() % 10, byte() % 8, byte(), byte());
     let (lens, cyclic) = ([byte(), byte(), byte(), byte()], byte() % 4 == 0);
@@ -227,6 +229,7 @@ mod tests {
             uuid: FileUuid([9; 16]),
             compatible: 0,
             is_encrypted: false,
+            padding: Padding::NONE,
         };
         let disk = MemoryStorage::default();
         let mut end = DATA_START;

@@ -36,6 +36,15 @@ pub(crate) fn key() -> Option<std::sync::Arc<litepack_cipher::Key>> {
     key.map(std::sync::Arc::new)
 }
 
+/// The same key for padded files.
+#[cfg(test)]
+fn padded(
+    key: std::sync::Arc<litepack_cipher::Key>,
+) -> Option<std::sync::Arc<litepack_cipher::Key>> {
+    let key = key.with_padding(litepack_cipher::Padding::new(256)?);
+    key.ok().map(std::sync::Arc::new)
+}
+
 /// Options of a file that shares nothing with others.
 #[cfg(test)]
 pub(crate) fn options() -> crate::Options {
@@ -43,7 +52,10 @@ pub(crate) fn options() -> crate::Options {
         file: litepack_io::cache::FileId::unique(),
         differences: true,
         // The same tests on encrypted files, where that makes no difference.
-        key: std::env::var_os("LITEPACK_ENCRYPTED").and_then(|_| key()),
+        key: std::env::var_os("LITEPACK_ENCRYPTED").and_then(|how| match how == "padded" {
+            true => key().and_then(padded),
+            false => key(),
+        }),
         ..crate::Options::default()
     }
 }

@@ -97,7 +97,10 @@ impl<D: Storage> Transaction<'_, D> {
         let segment = self.write_segment(catalog)?;
         let mut link = Vec::new();
         let sealer = self.sealer()?;
-        let offset = self.changes.space.write_link(&mut link, sealer.excess())?;
+        let offset = self
+            .changes
+            .space
+            .write_link(&mut link, |len| sealer.other_len(len))?;
         sealer.other(Kind::Space, &mut link, 0)?;
         let link_pointer = self.medium().pointer_to(&link, offset)?;
         self.queue(offset, &link)?;

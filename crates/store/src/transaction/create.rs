@@ -50,7 +50,7 @@ impl<D: Storage> Store<D> {
     /// Writes the first commit, of the empty database, into an empty file.
     pub(super) fn create(&mut self) -> Result<Commit> {
         let key = self.snapshot.key();
-        let header = Header::new(key.is_some())?;
+        let header = Header::new(key.map(|key| key.padding().unwrap_or_default()))?;
         let (guard, block) = key_place::new_guard(header.uuid, key)?;
         self.snapshot.medium_mut().guard = guard.clone();
         let record = Record::first(UNIT_MIN, guard.data_start());

@@ -107,7 +107,10 @@ impl<D: Storage> Transaction<'_, D> {
         if !encoder.encode(page, &writer.base, budget, &mut stored)? {
             return Ok(None);
         }
-        let len = stored.len() as u64 + excess;
+        let len = pages.medium.guard.unit_len(stored.len()) as u64;
+        if pages.medium.guard.is_padded() && len > u64::from(former.len / SHARE) {
+            return Ok(None);
+        }
         let (before, after) = (entry.difference_len(), len + PLACE);
         Ok(Some(Difference {
             stored,

@@ -7,6 +7,7 @@
 //! the head, and dictionaries behind it, so that the request that opens the file brings all that. And each leaf of the
 //! map lies right behind the units that it lists, so that one request brings it together with them.
 
+use litepack_cipher::Padding;
 use litepack_io::storage::Storage;
 
 use crate::error::Result;
@@ -34,7 +35,9 @@ pub(super) struct SegmentWanted {
 impl<D: Storage> Store<D> {
     /// What a remote reader's first request brings of this file.
     pub fn opening(&self) -> Opening {
-        Opening::of(self.keys().is_some() || (self.is_new() && self.key().is_some()))
+        let of_new = || self.key().filter(|_| self.is_new());
+        let padding = self.keys().map(|keys| keys.padding());
+        Opening::of(padding.or_else(|| of_new().map(|key| key.padding().unwrap_or_default())))
     }
 
     /// The running transaction is going to write all of an empty file, in order: keeps room for a prefetch segment at
@@ -70,7 +73,7 @@ impl<D: Storage> Store<D> {
 
 impl<D: Storage> Transaction<'_, D> {
     fn opening(&self) -> Opening {
-        Opening::of(self.medium().guard.is_encrypted())
+        Opening::of(self.medium().guard.padding())
     }
 
     /// Drops the segment of the commit before, and writes the one that was asked for.
@@ -92,7 +95,10 @@ impl<D: Storage> Transaction<'_, D> {
         // what opening brings.
         let dictionaries = self.image().catalog.pointers();
         let opened = dictionaries.filter(|place| place.end() <= FileOffset(OPENING));
-        let opened: u64 = opened.map(|place| u64::from(place.len)).sum();
+        // As long as they may have been when room was kept for them.
+        let padding = self.medium().guard.padding().map_or(0, Padding::bytes);
+        let longest = |len| u64::from(len) + u64::from(padding);
+        let opened: u64 = opened.map(|place| longest(place.len)).sum();
         let front = wanted
             .front
             .filter(|(_, len)| len + opened >= self.opening().data || room <= 2 * len);
@@ -111,7 +117,7 @@ impl<D: Storage> Transaction<'_, D> {
 
     fn contents(&self, room: u64, catalog: Pointer, units: &[Unit]) -> Result<SegmentBuilder> {
         let (image, medium) = (self.image(), self.medium());
-        let mut segment = SegmentBuilder::new(room, medium.guard.is_encrypted());
+        let mut segment = SegmentBuilder::new(room, medium.guard.padding());
         let add = |segment: &mut SegmentBuilder, place: Pointer, kind: Kind| -> Result<()> {
             if !place.is_none() && segment.fits(place.len) {
                 segment.add(place.offset, medium.stored_extent(place, kind)?);

@@ -23,12 +23,18 @@ impl<D: Storage> Store<D> {
     /// and no two change the key at once: of two that did, each might overwrite the place that the other one keeps.
     ///
     /// # Errors
-    /// [`Error::NotEncrypted`] for any other file. When the file cannot be read or written: it opens with the former key
+    /// [`Error::NotEncrypted`] for any other file; [`Error::OtherPadding`] if the key is for files of another. When the file cannot be read or written: it opens with the former key
     /// then, with the new one, or with both.
     pub fn rekey(&mut self, key: Arc<Key>) -> Result<()> {
         self.refresh()?;
         if !self.is_new() {
             let guard = self.snapshot.guard();
+            if let (Some(found), Some(wanted)) = (guard.padding(), key.padding())
+                && found != wanted
+            {
+                let (found, wanted) = (found.bytes(), wanted.bytes());
+                return Err(Error::OtherPadding { found, wanted });
+            }
             let block = guard.wrap(&key)?.ok_or(Error::NotEncrypted)?;
             let (disk, uuid) = (self.snapshot.disk(), guard.uuid);
             let mut places = Places::read(disk, uuid);
@@ -43,8 +49,7 @@ impl<D: Storage> Store<D> {
                 disk.sync()?;
             }
         }
-        self.snapshot.set_key(key);
-        Ok(())
+        self.snapshot.set_key(key)
     }
 }
 

@@ -281,8 +281,11 @@ impl<D: Storage> Store<D> {
 
     /// Gives a file that is still empty the key that it is made with; or, if others have made it since it was opened, the
     /// key that it opens with.
-    pub fn set_key(&mut self, key: Arc<Key>) {
-        self.snapshot.set_key(key);
+    ///
+    /// # Errors
+    /// When there is no memory.
+    pub fn set_key(&mut self, key: Arc<Key>) -> Result<()> {
+        self.snapshot.set_key(key)
     }
 
     /// The medium the store is on.

@@ -112,7 +112,7 @@ def without_uri(text: str) -> str:
 # Parameters of a URI that mean something: to SQLite, and to Litepack (docs/reference/settings.md).
 PARAMETERS = frozenset(
     {"cache", "immutable", "mode", "modeof", "nolock", "psow", "vfs"}
-    | {"hexkey", "key", "plain_temp"}
+    | {"hexkey", "key", "padding", "plain_temp"}
     | {"bearer", "cache_mb", "header", "level", "retries", "threads", "timeout", "url"}
 )
 
