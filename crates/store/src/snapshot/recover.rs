@@ -89,6 +89,12 @@ impl Head {
         marks.any(|mark| mark == Some(seq))
     }
 
+    /// Whether the mark of a slot can be read.
+    #[expect(clippy::indexing_slicing, reason = "a slot is 0 or 1")]
+    pub(crate) fn has_mark(&self, slot: usize, signer: impl Signer) -> bool {
+        decode_mark(&self.marks[slot], signer).is_some()
+    }
+
     /// Whether a record or a mark is damaged, torn, or half written at the moment.
     fn is_partly_unreadable(&self, signer: impl Signer) -> bool {
         let mut records = self.slots.iter().map(|slot| Record::decode(slot, &signer));

@@ -105,16 +105,18 @@ impl<D: Storage> Store<D> {
         }
         self.refresh()?;
         self.learn_durable()?;
-        match self.snapshot.commit() {
-            Some(commit) if !self.writer.newest.knows_space() && !commit.durable => {
-                self.snapshot.disk().sync()?;
-                self.snapshot.set_durable();
-                self.tell_durable(&commit)?;
-                self.writer.newest.forget();
-                Ok(())
-            }
-            _ => Ok(()),
+        let commit = self.snapshot.commit().filter(|commit| !commit.durable);
+        if let Some(commit) = commit.filter(|_| !self.writer.newest.knows_space()) {
+            // What this handle has put back in the other slot stays as it is from now on: it is the one to fall back to.
+            self.put_back()?;
+            self.mend_other_mark(&commit)?;
+            self.snapshot.disk().sync()?;
+            self.writer.undo = None;
+            self.snapshot.set_durable();
+            self.tell_durable(&commit)?;
+            self.writer.newest.forget();
         }
+        self.forget_cut_off()
     }
 
     /// Begins a transaction at the newest commit. If this handle has not made it, it is durable then.

@@ -7,7 +7,7 @@ use litepack_io::storage::Storage;
 
 use crate::error::{Error, Result};
 use crate::format::layout::{MARK_OFFSETS, SLOT_OFFSETS};
-use crate::format::record::encode_mark;
+use crate::format::record::{Record, encode_mark};
 use crate::snapshot::recover::{Commit, Head};
 use crate::transaction::changes::load_space;
 use crate::transaction::store::Store;
@@ -33,6 +33,9 @@ impl<D: Storage> Store<D> {
         let is_large = self.writer.newest.unflushed_bytes() > VERIFIED_AT_OPEN_MAX;
         if let Err(error) = self.try_flush() {
             self.undo(commit);
+            // The system may have given up the mark of the commit before as well, or half of it.
+            self.writer.newest.has_no_mark();
+            self.mark();
             return Err(error);
         }
         self.mark();
@@ -81,6 +84,36 @@ impl<D: Storage> Store<D> {
         self.mark();
         if self.writer.newest.mark(seq).is_none() {
             return Err(no_mark());
+        }
+        Ok(())
+    }
+
+    /// Writes the other slot's mark again if a power loss has torn it. The record there is of a durable commit, or this
+    /// one would not have been written. With a torn mark the next commit could not be cut off: it would be damage.
+    #[expect(clippy::indexing_slicing, reason = "a slot is 0 or 1")]
+    pub(super) fn mend_other_mark(&self, commit: &Commit) -> Result<()> {
+        let (head, guard) = (Head::read(self.disk())?, self.snapshot.guard());
+        let other = 1 - commit.slot;
+        let former = Record::decode(&head.slots[other], guard);
+        if let (false, Some(former)) = (head.has_mark(other, guard), former) {
+            let mark = encode_mark(former.seq, guard);
+            self.disk().write_at(&mark, MARK_OFFSETS[other].0)?;
+        }
+        Ok(())
+    }
+
+    /// What a power loss has cut off of a later commit is not to come back. It would be whole again as soon as what it
+    /// lacks is written to the same places, as when the same is tried once more, be that committed or not. The newest
+    /// commit is durable.
+    #[expect(clippy::indexing_slicing, reason = "a slot is 0 or 1")]
+    pub(super) fn forget_cut_off(&mut self) -> Result<()> {
+        if let Some(Commit { record, slot, .. }) = self.snapshot.commit()
+            && self.snapshot.fell_back()
+        {
+            let bytes = record.encode(self.snapshot.guard());
+            self.disk().write_at(&bytes, SLOT_OFFSETS[1 - slot].0)?;
+            self.disk().sync()?;
+            self.snapshot.has_no_later(1 - slot, bytes);
         }
         Ok(())
     }
@@ -217,9 +250,15 @@ fn no_mark() -> Error {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::{Cell, RefCell};
+    use std::io;
+
     use super::*;
+    use crate::format::layout::DATA_START;
+    use crate::format::offset::FileOffset;
+    use crate::snapshot::recover::read_slots;
     use crate::testing::options;
-    use litepack_io::testing::CrashingStorage;
+    use litepack_io::testing::{Call, CrashingStorage, MemoryStorage, Watched};
 
     /// The mark of a large commit is flushed at once, and that may fail without harm. A later promise must hold.
     #[test]
@@ -247,5 +286,151 @@ mod tests {
                 .unwrap()
                 .marks(seq, store.snapshot.guard())
         );
+    }
+
+    fn page(content: u8) -> [u8; 4096] {
+        [content; 4096]
+    }
+
+    fn first_byte(store: &mut Store<impl Storage>) -> u8 {
+        let mut bytes = [0; 4096];
+        store.refresh().unwrap();
+        store.read(0, &mut bytes).unwrap();
+        bytes[0]
+    }
+
+    /// A file at page 1, which is durable, and all that the commit of page 2 has written after it.
+    fn two_commits() -> (Vec<u8>, Vec<u8>) {
+        let disk = MemoryStorage::default();
+        let mut store = Store::open(&disk, options()).unwrap();
+        store.write(0, &page(1)).unwrap();
+        store.flush().unwrap();
+        let before = disk.snapshot();
+        store.write(0, &page(2)).unwrap();
+        store.commit().unwrap();
+        (before, disk.snapshot())
+    }
+
+    /// A power loss has left the record of page 2 and nothing else of it. The same is tried again, and it fails when all
+    /// but the record is written, or the process is killed there.
+    #[test]
+    fn what_was_cut_off_does_not_come_back_when_it_is_tried_again() {
+        let (before, after) = two_commits();
+        let mut image = after.clone();
+        image[DATA_START.0 as usize..].fill(0);
+        image[DATA_START.0 as usize..before.len()]
+            .copy_from_slice(&before[DATA_START.0 as usize..]);
+        let disk = MemoryStorage::new(image);
+        let is_broken = Cell::new(false);
+        let watched = Watched::new(&disk, |call| match call {
+            Call::Write { offset, .. }
+                if is_broken.get() && SLOT_OFFSETS.contains(&FileOffset(offset)) =>
+            {
+                Err(io::Error::other("killed"))
+            }
+            _ => Ok(()),
+        });
+        let mut store = Store::open(&watched, options()).unwrap();
+        assert_eq!(first_byte(&mut store), 1);
+        assert!(store.fell_back());
+        store.take_over().unwrap();
+        is_broken.set(true);
+        store.write(0, &page(2)).unwrap();
+        store.commit().unwrap_err();
+        // It is all there again, but for the record.
+        let data = |image: &[u8]| image[DATA_START.0 as usize..after.len()].to_vec();
+        if options().key.is_none() {
+            assert!(data(&disk.snapshot()) == data(&after));
+        }
+        let mut other = Store::open(&disk, options()).unwrap();
+        assert_eq!(first_byte(&mut other), 1);
+    }
+
+    /// A power loss tears the mark of page 1 when page 2 is whole and not marked yet, and another one the record of page
+    /// 3, which is written where that of page 1 was.
+    #[test]
+    fn two_power_losses_and_a_torn_mark_are_no_damage() {
+        let (_, mut image) = two_commits();
+        let slots = read_slots(&MemoryStorage::new(image.clone())).unwrap();
+        let guard = |image: &[u8]| {
+            let store = Store::open(MemoryStorage::new(image.to_vec()), options()).unwrap();
+            store.snapshot.guard().clone()
+        };
+        let guard = guard(&image);
+        let seq = |slot: usize| Record::decode(&slots[slot], &guard).unwrap().seq;
+        let former = if seq(0) < seq(1) { 0 } else { 1 };
+        let mark = MARK_OFFSETS[former].0 as usize;
+        image[mark + 10..mark + 20].fill(0xaa);
+        let disk = MemoryStorage::new(image);
+        let mut store = Store::open(&disk, options()).unwrap();
+        assert_eq!(first_byte(&mut store), 2);
+        store.take_over().unwrap();
+        // What is torn of the record of page 3.
+        disk.write_at(&[0xaa; 20], SLOT_OFFSETS[former].0).unwrap();
+        let mut other = Store::open(&disk, options()).unwrap();
+        assert_eq!(first_byte(&mut other), 2);
+    }
+
+    /// A flush that fails may give up what was written before it as well.
+    #[test]
+    fn a_flush_that_fails_writes_the_mark_of_the_commit_before_again() {
+        let disk = MemoryStorage::default();
+        let (is_broken, marks) = (Cell::new(false), Cell::new(0));
+        let watched = Watched::new(&disk, |call| match call {
+            Call::Sync if is_broken.get() => Err(io::Error::other("given up")),
+            Call::Write { offset, .. } if MARK_OFFSETS.contains(&FileOffset(offset)) => {
+                marks.set(marks.get() + 1);
+                Ok(())
+            }
+            _ => Ok(()),
+        });
+        let mut store = Store::open(&watched, options()).unwrap();
+        store.write(0, &page(1)).unwrap();
+        store.flush().unwrap();
+        let before = marks.get();
+        store.write(0, &page(2)).unwrap();
+        is_broken.set(true);
+        store.flush().unwrap_err();
+        assert_eq!(marks.get(), before + 1);
+        let head = Head::read(&disk).unwrap();
+        assert!(head.marks(
+            store.snapshot.commit().unwrap().record.seq,
+            store.snapshot.guard()
+        ));
+    }
+
+    /// A commit that failed is undone, and the one before it, not flushed yet, is made durable by the next transaction:
+    /// then its record is not written again, beside one that is not durable.
+    #[test]
+    fn what_was_put_back_and_taken_over_is_not_put_back_again() {
+        let disk = MemoryStorage::default();
+        let (is_broken, written) = (Cell::new(false), RefCell::new(Vec::new()));
+        let watched = Watched::new(&disk, |call| match call {
+            Call::Write { offset, .. } if SLOT_OFFSETS.contains(&FileOffset(offset)) => {
+                written.borrow_mut().push(offset);
+                if is_broken.replace(false) {
+                    disk.write_at(&[0xaa; 20], offset)?;
+                    return Err(io::Error::other("half of it was written"));
+                }
+                Ok(())
+            }
+            _ => Ok(()),
+        });
+        let mut store = Store::open(&watched, options()).unwrap();
+        store.write(0, &page(1)).unwrap();
+        store.flush().unwrap();
+        store.write(0, &page(2)).unwrap();
+        store.commit().unwrap();
+        store.write(0, &page(3)).unwrap();
+        is_broken.set(true);
+        store.commit().unwrap_err();
+        let slot = SLOT_OFFSETS[store.snapshot.commit().unwrap().slot].0;
+        assert_eq!(first_byte(&mut store), 2);
+        store.take_over().unwrap();
+        written.borrow_mut().clear();
+        store.write(0, &page(4)).unwrap();
+        store.flush().unwrap();
+        assert!(!written.borrow().contains(&slot), "{written:?}");
+        assert_eq!(first_byte(&mut store), 4);
     }
 }
