@@ -1,6 +1,6 @@
 .DEFAULT_GOAL := help
 .PHONY: help build dist dist-bench install uninstall lint test test-long test-threads e2e test-sqlite test-sqlite-encrypted test-sqllogic test-clients demo bench damage \
-	bench-quick bench-integers bench-integers-quick fuzz check-all deny packages packages-arm64 test-packages \
+	bench-quick bench-integers bench-integers-quick fuzz check-all deny packages packages-arm64 test-packages test-model \
 	test-arm64 test-bigendian test-32bit test-windows test-core test-adopt drop-in demo-scale check-web web test-web demo-web
 
 # Seconds for each fuzz target, and names of SQLite test files (default: all but those in left_out.tsv),
@@ -82,9 +82,14 @@ test-long: e2e ## the same tests with many more rounds, and the slow ones; the r
 	LITEPACK_SKIPPED=$(SKIPPED) LITEPACK_ENCRYPTED=padded cargo test --release -p litepack-store -p litepack-log --no-fail-fast -- --skip a_log_of_another_kind
 	LITEPACK_SKIPPED=$(SKIPPED) LITEPACK_LONG=1 tests/encrypted --release
 	tests/moving $(RELEASE)/litepack $(TARGET)/moving
+	$(MAKE) test-model
 # Each day another tenth.
 	LITEPACK_SKIPPED=$(SKIPPED) $(call SQLLOGIC,--part $$(($$(date +%s) / 86400 % 10 + 1))/10)
 	@scripts/skipped $(SKIPPED)
+
+test-model: ## models of commit, log and recovery, and that each rule in them is needed (TLC, from Maven Central)
+	@scripts/need java mvn python3
+	tests/model/run.py
 
 drop-in: ## SQLite's library with Litepack inside, in place of the system's: docs/adopt.md
 	@scripts/need cargo cc python3 sqlite3
