@@ -149,7 +149,7 @@ IsMarked(x) == Is(x.marked) /\ x.marked.seq = x.at.seq
 
 (* A failed sync may have left half of a mark on the medium, while processes see all of it. *)
 WriteMarkAgain(d, x) ==
-    IF x.durable /\ Keeps("a mark that a failed flush may have given up is written again")
+    IF x.durable /\ Keeps("a flush that fails writes the mark of the commit before again")
     THEN WriteMark(d, x) ELSE Both(d, x)
 
 TellDurable(d, x) ==
@@ -158,7 +158,7 @@ TellDurable(d, x) ==
 (* The slot of a mark that a power loss has torn must not be written before the mark is whole. *)
 MendMark(d, x) ==
     LET other == Other(x.slot)
-    IN  IF /\ Keeps("a mark that was torn is written again before a record is written to its slot")
+    IN  IF /\ Keeps("a mark that a power loss tore is written again before the next commit is durable")
            /\ d.now[Mark(other)] = Torn /\ IsRecord(d.now[Slot(other)])
         THEN Write(d, Mark(other), d.now[Slot(other)].seq) ELSE d
 
@@ -171,7 +171,7 @@ TakesOver(d, x) == LET learnt == Learnt(d, x) IN ~learnt.durable /\ ~Is(learnt.s
 TakeOver(d, x) ==
     LET learnt == Learnt(d, x)
     IN  IF ~TakesOver(d, x) THEN Both(d, learnt)
-        ELSE LET over == Keeps("what was undone is over when a handle that takes over has flushed it")
+        ELSE LET over == Keeps("a record that was put back is not written again once its commit was taken over")
                  put == IF over THEN PutBackAgain(d, learnt) ELSE Both(d, learnt)
                  mended == MendMark(put.d, put.x)
                  synced == IF Keeps("a handle that takes over flushes first") THEN Sync(mended) ELSE mended
@@ -181,7 +181,7 @@ TakeOver(d, x) ==
 (* After a power loss has cut a commit off, its record is still there, and what is missing of it could be written again
    by chance. So it is written over, durably, before anything else is. *)
 WriteOver(d, x) ==
-    IF x.fellBack /\ Keeps("what a power loss has cut off is written over before anything else is written")
+    IF x.fellBack /\ Keeps("what a power loss cut off does not come back when the same is tried again")
     THEN Both(Sync(Write(d, Slot(Other(x.slot)), x.at)), [x EXCEPT !.fellBack = FALSE, !.slots[Other(x.slot)] = x.at])
     ELSE Both(d, x)
 

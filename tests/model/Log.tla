@@ -194,8 +194,7 @@ Begin(h) ==
                  ELSE IF Keeps("slots take turns, so that a torn one leaves the generation before") THEN Other(Newest(slots))
                  ELSE Newest(slots)
            seq == IF IsOne(slots) THEN slots[Newest(slots)].seq + 1
-                  ELSE IF Keeps("a generation is newer than those that a cut took off the file, also if a power loss undoes the cut")
-                       THEN clock ELSE 1
+                  ELSE clock
            \* What a power loss has left at the first place must not be taken for records of a generation whose slot is lost.
            isEmpty == ~IsOne(slots) \/ TailOf(RecordsOf(log.now), slots[Newest(slots)].own) = 0
            torn == IF IsOne(slots) THEN {Record(1)} ELSE All

@@ -98,7 +98,8 @@ Flush(h) ==
     /\ LET put == PutBackAgain(disk, handle[h])
            flushed == [put.x EXCEPT !.durable = TRUE, !.undo = None, !.before = None,
                         !.space = IF Is(@) THEN Flushed(@) ELSE None]
-       IN  Becomes(h, WriteMark(Sync(MendMark(put.d, put.x)), flushed))
+           mended == IF Keeps("so it is if the commit is flushed without a transaction") THEN MendMark(put.d, put.x) ELSE put.d
+       IN  Becomes(h, WriteMark(Sync(mended), flushed))
     /\ Promise(published, {published}, FALSE)
     /\ UNCHANGED <<lock, budget, rotten>>
 
@@ -134,7 +135,8 @@ FlushUndo(h) ==
 FlushUndoFails(h) ==
     /\ Idle(h) /\ handle[h].durable /\ Is(handle[h].undo) /\ Spend("failures")
     /\ LET put == PutBackAgain(disk, handle[h])
-       IN  Is(put.x.undo) /\ \E d \in FailedSyncs(put.d) : Becomes(h, WriteMarkAgain(d, put.x))
+       IN  Is(put.x.undo) /\ \E d \in FailedSyncs(put.d) : Becomes(h,
+            IF Keeps("any other failed sync has that mark written again, too") THEN WriteMarkAgain(d, put.x) ELSE Both(d, put.x))
     /\ PromiseAsBefore /\ UNCHANGED <<lock, rotten>>
 
 (* The mark is durable before SQLite is told of a checkpoint: from then on damage is told, whatever becomes of it. *)
@@ -201,9 +203,14 @@ First == [seq |-> 1, map |-> [page \in Pages |-> [block |-> page, content |-> 0]
 Rot ==
     /\ vouched /\ Spend("rots")
     /\ LET newest == JudgeNow(disk.now, FALSE)
-           rotted(place, value) == disk' = [disk EXCEPT !.now[place] = value, !.may[place] = {value}]
-       IN  \/ \E value \in {TornRecord, First} : rotted(Slot(newest.slot), value)
-           \/ \E b \in Refers(newest.record) : rotted(Block(b), Torn)
+           rotted(place, value, marks) == disk' = [disk EXCEPT
+                !.now = [p \in Places |-> IF p = place THEN value ELSE IF p \in marks THEN Torn ELSE @[p]],
+                !.may = [p \in Places |-> IF p = place THEN {value} ELSE IF p \in marks THEN {Torn} ELSE @[p]]]
+       IN  \/ rotted(Slot(newest.slot), First, {})
+           \* With the mark, which is beside it.
+           \/ \E marks \in {{}, {Mark(newest.slot)}} :
+                \/ rotted(Slot(newest.slot), TornRecord, marks)
+                \/ \E b \in Refers(newest.record) : rotted(Block(b), Torn, marks)
     /\ rotten' = TRUE /\ PromiseAsBefore
     /\ handle' = [h \in Handles |-> Closed] /\ lock' = 0
 
