@@ -617,14 +617,14 @@ fn a_padded_file_is_made_and_stays_one() {
         &["shell", "--create", "--padding", "128", "other", "select 1"],
         "nothing without --create and a key",
     );
-    std::fs::write(place.path("lines.log"), "one\ntwo\n").unwrap();
+    std::fs::write(place.path("lines.jsonl"), "{\"n\": 1}\n{\"n\": 2}\n").unwrap();
     let ingest = [
         "ingest",
         "--key-file",
         "key",
         "--padding",
         "128",
-        "lines.log",
+        "lines.jsonl",
         "--into",
     ];
     place.ok(&[&ingest[..], &["lines.db"]].concat());

@@ -22,7 +22,7 @@ use super::packed::PackedFile;
 use super::place::{NotOpened, Place};
 use super::{Around, Database, Event, FIRST_READ, File, KEY_NOT_HEARD, Methods, UNCLEAR};
 use crate::beside::encrypted::was_open;
-use crate::c::codes::{CANTOPEN, Code, ERROR, MISUSE, OK};
+use crate::c::codes::{CANTOPEN, Code, ERROR, LOCK_SHARED, MISUSE, OK};
 use crate::failure::{Failure, While, read};
 use crate::host::file::{BusyHandler, HostFile};
 use crate::options::{Name, Setting};
@@ -261,12 +261,7 @@ impl File for KeyedFile {
     }
 
     fn write(&mut self, bytes: &[u8], offset: u64) -> Result<(), Failure> {
-        let wanted = self.place.padding;
-        let file = self.opened()?;
-        if wanted.is_some_and(|padding| !padding.is_none()) && file.may_get_key() {
-            return Err(Failure::new(MISUSE, PADDED_IN_PLAIN));
-        }
-        file.write(bytes, offset)
+        self.opened()?.write(bytes, offset)
     }
 
     fn truncate(&mut self, size: u64) -> Result<(), Failure> {
@@ -278,7 +273,13 @@ impl File for KeyedFile {
     }
 
     fn lock(&mut self, level: c_int) -> Result<(), Failure> {
-        self.opened()?.lock(level)
+        let wanted = self.place.padding;
+        let file = self.opened()?;
+        let is_padded = || wanted.is_some_and(|padding| !padding.is_none());
+        if level > LOCK_SHARED && is_padded() && file.may_get_key() {
+            return Err(Failure::new(MISUSE, PADDED_IN_PLAIN));
+        }
+        file.lock(level)
     }
 
     fn unlocking(&mut self, level: c_int) {
