@@ -104,6 +104,8 @@ RULES = {
     "a mark that a power loss tore is written again before the next commit is durable": "power losses",
     "a flush that fails writes the mark of the commit before again": "a failed call",
     "a record that was put back is not written again once its commit was taken over": "two failed calls",
+    "so it is if the commit is flushed without a transaction": "power losses",
+    "any other failed sync has that mark written again, too": "two failed calls",
     "a record that a power loss left behind the tail does not follow what is written over the tail": "log: power losses",
     "records of another generation, or from another place, are none": "log: power losses",
     "each call without a view looks whether another generation has begun": "log: two processes",
@@ -117,16 +119,14 @@ RULES = {
     "so is one that ends before what the file has from it": "log: copies",
     "so is one that was cut off and went on otherwise": "log: copies",
     "in the midst of a checkpoint such a log is an error": "log: copies",
+    "in the midst of a checkpoint a log that is not there is an error": "log: copies",
     "the commit that it begins after is durable before it begins": "log: cuts and rollback modes",
 }
 
 # What the models found. The code does not keep these yet, and docs/internals/model.md says what comes of that.
 FOUND = {
-    "so it is if the commit is flushed without a transaction": "power losses",
-    "any other failed sync has that mark written again, too": "two failed calls",
     "a log whose first slot was torn is empty": "log: power losses",
     "a generation begins with nothing at its first place": "log: cuts and rollback modes",
-    "in the midst of a checkpoint a log that is not there is an error": "log: copies",
 }
 
 # The design of first versions as differences, which docs/internals/log.md argues.

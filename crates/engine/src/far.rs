@@ -165,6 +165,7 @@ impl<S: Far> FarPacked<S> {
         }
         // The file never changes, so this is its commit for good.
         snapshot.refresh()?;
+        snapshot.expect_whole()?;
         Ok(FarPacked {
             snapshot,
             head: Box::new(head),

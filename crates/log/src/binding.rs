@@ -78,6 +78,8 @@ pub enum Refusal {
     OtherState,
     /// It is an older copy, or went on otherwise after one: the file has commits from it that it lacks.
     CutShort,
+    /// There is none, or it holds nothing, and the file has a part of one.
+    Missing,
     /// The file is encrypted.
     NotEncrypted,
     /// The file is not.
@@ -92,6 +94,7 @@ impl std::fmt::Display for Refusal {
             Refusal::OtherFile => "it belongs to another database",
             Refusal::OtherState => "it follows another state of this database",
             Refusal::CutShort => "it is an older copy, and lacks commits that this database has",
+            Refusal::Missing => "it is missing, and this database has a part of what it held",
             Refusal::NotEncrypted => "it is not encrypted, and this database is",
             Refusal::Encrypted => "it is encrypted, and this database is not",
             Refusal::OtherKey => "it is encrypted with another key than this database",

@@ -34,6 +34,8 @@ pub struct Log<S> {
     opened: Option<Opened>,
     /// Why it does not.
     refused: Option<Refusal>,
+    /// What the head says was found out, also if it says nothing.
+    is_looked_at: bool,
     /// The file that the log is for, if that can be asked.
     file: Option<Box<dyn BoundTo + Send>>,
     /// Of that file, if it is encrypted.
@@ -82,6 +84,7 @@ impl<S: Storage> Log<S> {
             head: Vec::new(),
             opened: None,
             refused: None,
+            is_looked_at: false,
             file: None,
             keys: None,
             pages: Pages::default(),
@@ -275,7 +278,7 @@ impl<S: Storage> Log<S> {
         self.seen = None;
         for _ in 0..LOOKS_MAX {
             let mut head = self.medium.read(0, HEAD_LEN)?;
-            if head == self.head {
+            if head == self.head && (self.opened.is_some() || self.is_looked_at) {
                 return match &mut self.opened {
                     Some(opened) => opened.scan(&mut self.medium),
                     None => Ok(()),
@@ -293,6 +296,7 @@ impl<S: Storage> Log<S> {
             let is_so = self.medium.read(0, HEAD_LEN)? == self.head && self.state()? == state;
             if is_so && !state.is_some_and(|state| state.is_unfinished) {
                 self.refused = Some(refused);
+                self.is_looked_at = true;
                 return Ok(());
             }
             self.forget();
@@ -320,6 +324,7 @@ impl<S: Storage> Log<S> {
         self.half = None;
         self.pages.clear();
         (self.is_begun, self.is_lost) = (false, false);
+        self.is_looked_at = false;
     }
 
     /// The head of the file is another one. Why it does not follow a file that says this, if it does not.
@@ -336,7 +341,13 @@ impl<S: Storage> Log<S> {
             (found, head) = (decode(&again), again);
         }
         match found {
-            Head::Empty => self.forget(),
+            Head::Empty => {
+                self.forget();
+                if state.is_some_and(|state| state.is_unfinished) {
+                    self.head = head;
+                    return Ok(Some(Refusal::Missing));
+                }
+            }
             Head::Broken => return Err(Error::damaged(0, "it begins with no generation")),
             Head::Newest { generation, .. } if self.id() == Some(generation.id) => {
                 if let Some(opened) = &mut self.opened {
@@ -404,6 +415,7 @@ impl<S: Storage> Log<S> {
             }
         }
         self.head = head;
+        self.is_looked_at = true;
         Ok(None)
     }
 

@@ -212,6 +212,16 @@ fn a_log_without_what_the_file_has_from_it_is_refused() {
         let mut log = file.log(&older);
         log.write(&header(PAGE, 9), 0).unwrap_err();
         log.truncate(0).unwrap_err();
+        // Nor with none.
+        let none = Disk::default();
+        let found = file.log(&none).refused();
+        assert!(
+            matches!(found, Err(Error::NotNeeded(Refusal::Missing))),
+            "{found:?}"
+        );
+        let mut log = file.log(&none);
+        log.size().unwrap_err();
+        log.write(&header(PAGE, 9), 0).unwrap_err();
     });
 }
 

@@ -358,6 +358,18 @@ fn a_file_that_is_ahead_of_the_copy_of_its_wal() {
     assert!(before[1] == read(&wal(&midst)));
     copy_elsewhere(&wal(&live), &wal(&midst));
     expect_applied(&midst, 210, "with its own WAL");
+
+    // The file alone is a mixture of two states. Who says that it never changes gets it as it is.
+    let alone = place.path("alone.db");
+    copy_elsewhere(&live, &alone);
+    for (parameters, is_read) in [("", false), ("mode=ro", false), ("immutable=1", true)] {
+        let opened = vfs::open_with(&alone, parameters);
+        let read = opened.and_then(|db| db.execute_batch("select count(*) from t"));
+        assert_eq!(read.is_ok(), is_read, "{parameters}: {read:?}");
+    }
+    let plain = place.path("plain.db");
+    let run = run_litepack(&[Path::new("unpack"), &alone, &plain]);
+    assert!(!run.status.success() && !plain.exists());
 }
 
 #[test]

@@ -172,6 +172,19 @@ impl<R: ReadAt> Snapshot<R> {
         Error::damaged("newest commit", SLOT_OFFSETS[slot], why)
     }
 
+    /// An error if the newest commit is of a checkpoint that brought a part of a WAL into the file. For readers that look
+    /// at no WAL: with it the database is whole.
+    pub fn expect_whole(&self) -> Result<()> {
+        let Some(commit) = self
+            .commit
+            .filter(|commit| commit.record.log.unfinished != 0)
+        else {
+            return Ok(());
+        };
+        let why = "a part of its WAL is in it, in the midst of a checkpoint, and the WAL (-lpw) is not here";
+        Err(Error::damaged("database", SLOT_OFFSETS[commit.slot], why))
+    }
+
     /// Bytes of the database that are stored together.
     pub fn unit_size(&self) -> u32 {
         self.image.unit_size

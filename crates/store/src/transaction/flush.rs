@@ -121,6 +121,9 @@ impl<D: Storage> Store<D> {
     fn try_flush(&mut self) -> Result<()> {
         // A flush that failed may have given up what it could not write.
         self.put_back()?;
+        if let Some(commit) = self.snapshot.commit() {
+            self.mend_other_mark(&commit)?;
+        }
         self.snapshot.disk().sync()?;
         self.snapshot.set_durable();
         self.writer.undo = None;
@@ -153,9 +156,12 @@ impl<D: Storage> Store<D> {
         match self.writer.newest.mark(record.seq) {
             Some(true) => Ok(()),
             Some(false) => {
-                // If this fails, the system may have given up what it could not write.
+                // If this fails, the system may have given up what it could not write, or half of it.
                 self.writer.newest.has_no_mark();
-                self.disk().sync()?;
+                if let Err(error) = self.disk().sync() {
+                    self.mark();
+                    return Err(error.into());
+                }
                 self.writer.newest.has_mark(record.seq, true);
                 Ok(())
             }
@@ -361,14 +367,20 @@ mod tests {
         let former = if seq(0) < seq(1) { 0 } else { 1 };
         let mark = MARK_OFFSETS[former].0 as usize;
         image[mark + 10..mark + 20].fill(0xaa);
-        let disk = MemoryStorage::new(image);
-        let mut store = Store::open(&disk, options()).unwrap();
-        assert_eq!(first_byte(&mut store), 2);
-        store.take_over().unwrap();
-        // What is torn of the record of page 3.
-        disk.write_at(&[0xaa; 20], SLOT_OFFSETS[former].0).unwrap();
-        let mut other = Store::open(&disk, options()).unwrap();
-        assert_eq!(first_byte(&mut other), 2);
+        // By a transaction, and without one.
+        for is_flushed in [false, true] {
+            let disk = MemoryStorage::new(image.clone());
+            let mut store = Store::open(&disk, options()).unwrap();
+            assert_eq!(first_byte(&mut store), 2);
+            match is_flushed {
+                true => store.flush().unwrap(),
+                false => store.take_over().unwrap(),
+            }
+            // What is torn of the record of page 3.
+            disk.write_at(&[0xaa; 20], SLOT_OFFSETS[former].0).unwrap();
+            let mut other = Store::open(&disk, options()).unwrap();
+            assert_eq!(first_byte(&mut other), 2);
+        }
     }
 
     /// A flush that fails may give up what was written before it as well.
@@ -391,6 +403,18 @@ mod tests {
         store.write(0, &page(2)).unwrap();
         is_broken.set(true);
         store.flush().unwrap_err();
+        assert_eq!(marks.get(), before + 1);
+        // The flush of what was undone fails, too.
+        store.flush().unwrap_err();
+        assert_eq!(marks.get(), before + 2);
+        is_broken.set(false);
+        store.flush().unwrap();
+        // That of a mark alone.
+        store.write(0, &page(3)).unwrap();
+        store.flush().unwrap();
+        let before = marks.get();
+        is_broken.set(true);
+        store.flush_for_good().unwrap_err();
         assert_eq!(marks.get(), before + 1);
         let head = Head::read(&disk).unwrap();
         assert!(head.marks(

@@ -113,7 +113,12 @@ impl<D: Storage> Store<D> {
         // Once more, as a flush that failed may have given up what it could not write.
         self.put_back()?;
         if self.writer.undo.is_some() {
-            self.disk().sync()?;
+            if let Err(error) = self.disk().sync() {
+                // The system may have given up the mark of the newest commit as well, or half of it.
+                self.writer.newest.has_no_mark();
+                self.mark();
+                return Err(error.into());
+            }
             self.writer.undo = None;
         }
         Ok(())
