@@ -368,7 +368,7 @@ fn a_file_that_is_ahead_of_the_copy_of_its_wal() {
         assert_eq!(read.is_ok(), is_read, "{parameters}: {read:?}");
     }
     let plain = place.path("plain.db");
-    let run = run_litepack(&[Path::new("unpack"), &alone, &plain]);
+    let run = run_litepack([Path::new("unpack"), &alone, &plain]);
     assert!(!run.status.success() && !plain.exists());
 }
 

@@ -174,6 +174,10 @@ impl<R: ReadAt> Snapshot<R> {
 
     /// An error if the newest commit is of a checkpoint that brought a part of a WAL into the file. For readers that look
     /// at no WAL: with it the database is whole.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] in that case.
+    #[expect(clippy::indexing_slicing, reason = "a slot is 0 or 1")]
     pub fn expect_whole(&self) -> Result<()> {
         let Some(commit) = self
             .commit
