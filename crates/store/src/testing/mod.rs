@@ -59,3 +59,18 @@ pub(crate) fn options() -> crate::Options {
         ..crate::Options::default()
     }
 }
+
+/// A page of one byte, again and again.
+#[cfg(test)]
+pub(crate) fn page(content: u8) -> [u8; 4096] {
+    [content; 4096]
+}
+
+/// The first byte of the database, at the newest commit.
+#[cfg(test)]
+pub(crate) fn first_byte(store: &mut crate::Store<impl litepack_io::storage::Storage>) -> u8 {
+    let mut bytes = [0; 4096];
+    store.refresh().unwrap();
+    store.read(0, &mut bytes).unwrap();
+    bytes[0]
+}

@@ -8,7 +8,7 @@ use litepack_io::storage::Storage;
 use crate::error::{Error, Result};
 use crate::format::layout::{MARK_OFFSETS, SLOT_OFFSETS};
 use crate::format::record::{Record, encode_mark};
-use crate::snapshot::recover::{Commit, Head};
+use crate::snapshot::recover::{Commit, Head, SlotBytes};
 use crate::transaction::changes::load_space;
 use crate::transaction::store::Store;
 
@@ -33,9 +33,7 @@ impl<D: Storage> Store<D> {
         let is_large = self.writer.newest.unflushed_bytes() > VERIFIED_AT_OPEN_MAX;
         if let Err(error) = self.try_flush() {
             self.undo(commit);
-            // The system may have given up the mark of the commit before as well, or half of it.
-            self.writer.newest.has_no_mark();
-            self.mark();
+            self.mark_again();
             return Err(error);
         }
         self.mark();
@@ -105,15 +103,12 @@ impl<D: Storage> Store<D> {
     /// What a power loss has cut off of a later commit is not to come back. It would be whole again as soon as what it
     /// lacks is written to the same places, as when the same is tried once more, be that committed or not. The newest
     /// commit is durable.
-    #[expect(clippy::indexing_slicing, reason = "a slot is 0 or 1")]
     pub(super) fn forget_cut_off(&mut self) -> Result<()> {
         if let Some(Commit { record, slot, .. }) = self.snapshot.commit()
             && self.snapshot.fell_back()
         {
             let bytes = record.encode(self.snapshot.guard());
-            self.disk().write_at(&bytes, SLOT_OFFSETS[1 - slot].0)?;
-            self.disk().sync()?;
-            self.snapshot.has_no_later(1 - slot, bytes);
+            self.write_other_slot(slot, bytes)?;
         }
         Ok(())
     }
@@ -147,6 +142,12 @@ impl<D: Storage> Store<D> {
         }
     }
 
+    /// After a sync that failed: the system may have given up the mark of the newest durable commit as well, or half of it.
+    pub(super) fn mark_again(&mut self) {
+        self.writer.newest.has_no_mark();
+        self.mark();
+    }
+
     /// Makes the mark of the newest commit durable.
     fn flush_mark(&mut self) -> Result<()> {
         let Some(Commit { record, .. }) = self.snapshot.durable_commit() else {
@@ -159,7 +160,7 @@ impl<D: Storage> Store<D> {
                 // If this fails, the system may have given up what it could not write, or half of it.
                 self.writer.newest.has_no_mark();
                 if let Err(error) = self.disk().sync() {
-                    self.mark();
+                    self.mark_again();
                     return Err(error.into());
                 }
                 self.writer.newest.has_mark(record.seq, true);
@@ -174,7 +175,6 @@ impl<D: Storage> Store<D> {
     ///
     /// # Errors
     /// When the medium fails; the newest commit stays.
-    #[expect(clippy::indexing_slicing, reason = "a slot is 0 or 1")]
     pub fn flush_both_slots(&mut self) -> Result<()> {
         self.flush_for_good()?;
         let Some(Commit { record, slot, .. }) = self.snapshot.commit() else {
@@ -182,10 +182,17 @@ impl<D: Storage> Store<D> {
         };
         let bytes = record.encode(self.snapshot.guard());
         if *self.snapshot.slots() != [bytes; 2] {
-            self.disk().write_at(&bytes, SLOT_OFFSETS[1 - slot].0)?;
-            self.disk().sync()?;
-            self.snapshot.slot_written(1 - slot, bytes);
+            self.write_other_slot(slot, bytes)?;
         }
+        Ok(())
+    }
+
+    /// Writes the record of the newest commit, which is in this slot, to the other one, durably.
+    #[expect(clippy::indexing_slicing, reason = "a slot is 0 or 1")]
+    fn write_other_slot(&mut self, slot: usize, record: SlotBytes) -> Result<()> {
+        self.disk().write_at(&record, SLOT_OFFSETS[1 - slot].0)?;
+        self.disk().sync()?;
+        self.snapshot.has_no_later(1 - slot, record);
         Ok(())
     }
 
@@ -263,7 +270,7 @@ mod tests {
     use crate::format::layout::DATA_START;
     use crate::format::offset::FileOffset;
     use crate::snapshot::recover::read_slots;
-    use crate::testing::options;
+    use crate::testing::{first_byte, options, page};
     use litepack_io::testing::{Call, CrashingStorage, MemoryStorage, Watched};
 
     /// The mark of a large commit is flushed at once, and that may fail without harm. A later promise must hold.
@@ -292,17 +299,6 @@ mod tests {
                 .unwrap()
                 .marks(seq, store.snapshot.guard())
         );
-    }
-
-    fn page(content: u8) -> [u8; 4096] {
-        [content; 4096]
-    }
-
-    fn first_byte(store: &mut Store<impl Storage>) -> u8 {
-        let mut bytes = [0; 4096];
-        store.refresh().unwrap();
-        store.read(0, &mut bytes).unwrap();
-        bytes[0]
     }
 
     /// A file at page 1, which is durable, and all that the commit of page 2 has written after it.

@@ -114,9 +114,7 @@ impl<D: Storage> Store<D> {
         self.put_back()?;
         if self.writer.undo.is_some() {
             if let Err(error) = self.disk().sync() {
-                // The system may have given up the mark of the newest commit as well, or half of it.
-                self.writer.newest.has_no_mark();
-                self.mark();
+                self.mark_again();
                 return Err(error.into());
             }
             self.writer.undo = None;
@@ -134,19 +132,8 @@ mod tests {
     use crate::format::offset::FileOffset;
     use crate::snapshot::handle::Snapshot;
     use crate::snapshot::recover::read_slots;
-    use crate::testing::options;
+    use crate::testing::{first_byte, options, page};
     use litepack_io::testing::{Call, CrashingStorage, MemoryStorage, Watched};
-
-    fn page(content: u8) -> [u8; 4096] {
-        [content; 4096]
-    }
-
-    fn first_byte(store: &mut Store<impl Storage>) -> u8 {
-        let mut bytes = [0; 4096];
-        store.refresh().unwrap();
-        store.read(0, &mut bytes).unwrap();
-        bytes[0]
-    }
 
     fn after_power_loss(disk: &CrashingStorage, seed: u64) -> u8 {
         let image = disk.after_power_loss(seed);
