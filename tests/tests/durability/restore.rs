@@ -56,6 +56,47 @@ fn nobody_writes_to_a_file_whose_name_is_another_ones() {
     }
 }
 
+/// The commit that leaves WAL mode has numbers of its own. If it was cut off, a WAL that names them follows no commit
+/// that comes after the one before it.
+#[test]
+fn a_wal_that_is_begun_after_a_power_loss_names_no_commit_that_was_cut_off() {
+    if !vfs::is_litepack() {
+        return vfs::skip_packed();
+    }
+    let place = Place::new();
+    let [live, app] = ["live.db", "app.db"].map(|name| place.path(name));
+    let db = open(&live);
+    db.execute_batch(NEW).expect("a table");
+    commit(&db, 100);
+    let free = "delete from t where k % 2; vacuum; pragma wal_checkpoint(truncate)";
+    db.execute_batch(free).expect("free space");
+    let before = read(&live);
+    let count = rows(&db);
+    db.execute_batch("pragma journal_mode = delete")
+        .expect("its commit");
+    drop(db);
+    // The power goes when its record is there, and nothing else.
+    let (mut cut_off, after) = (before.clone(), read(&live));
+    for record in [512..768, 1024..1280] {
+        cut_off[record.clone()].copy_from_slice(&after[record]);
+    }
+    assert!(cut_off != before);
+    for last in ["select litepack_maintain(5, 1.0)", "pragma wal_checkpoint"] {
+        std::fs::write(&app, &cut_off).expect("the file");
+        let db = open(&app);
+        assert_eq!(rows(&db), count);
+        db.execute_batch("pragma synchronous = full; insert into t(v) values ('new')")
+            .expect("a commit");
+        assert_eq!(rows(&open(&app)), count + 1);
+        // The next commit of the file itself.
+        db.execute_batch(last).expect("it commits");
+        assert_eq!(rows(&db), count + 1, "{last}");
+        assert_eq!(rows(&open(&app)), count + 1, "{last}");
+        drop(db);
+        assert_eq!(aside(&app), Vec::<PathBuf>::new());
+    }
+}
+
 fn rows(db: &Connection) -> i64 {
     db.query_row("select count(*) from t", [], |row| row.get(0))
         .expect("a count")

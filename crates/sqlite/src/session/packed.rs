@@ -238,6 +238,16 @@ impl<D: Storage + Words> Packed<D> {
         self.wal_read == WalRead::Misled
     }
 
+    /// Whether the newest record is of a commit that a power loss has cut off.
+    pub(super) fn fell_back(&self) -> bool {
+        self.store.fell_back()
+    }
+
+    /// Makes the newest commit durable if another handle has made it, and writes it over one that was cut off.
+    pub(super) fn take_over(&mut self) -> Result<()> {
+        self.store.take_over()
+    }
+
     /// An error if the newest commit is damaged although the WAL index says that frames are in the database: then there
     /// are processes that have read it. After a power loss the index is made anew, and no frame is in the database.
     pub(crate) fn expect_newest(&self, frames: u32) -> Result<()> {

@@ -17,7 +17,7 @@ use crate::c::bindings::{
     SQLITE_SHM_EXCLUSIVE, SQLITE_SHM_LOCK, SQLITE_SHM_SHARED, SQLITE_SHM_UNLOCK,
 };
 use crate::c::codes::{BUSY, Code, LOCK_EXCLUSIVE, LOCK_RESERVED, OK};
-use crate::failure::Failure;
+use crate::failure::{Failure, written};
 use crate::host::wal_index::{BACKFILL, DOUBT, IndexHeader, Words, wal_of};
 
 impl Session<'_, Checkpointing> {
@@ -176,7 +176,32 @@ impl Handle {
             Session::<Checkpointing>::new(self).settle(0);
             self.checkpointed = wal_of(self.disk());
         }
+        if locks.contains(&WRITE_LOCK) && is_exclusive {
+            self.forget_cut_off()?;
+        }
         Ok(())
+    }
+
+    /// A WAL may be begun with the lock that was taken. It names the newest record of the file, so none may be there
+    /// whose commit was cut off by a power loss: the commits that come next would not follow it.
+    fn forget_cut_off(&mut self) -> Result<(), Failure> {
+        if !self.packed.fell_back() || self.upkeep.is_none() {
+            return Ok(());
+        }
+        // With it nobody else writes to the database. There may be no index yet, as before SQLite makes one.
+        let is_ours = self.index_locks.has(CHECKPOINT_LOCK);
+        let pass = |handle: &Handle, flags| {
+            let flags = flags | SQLITE_SHM_EXCLUSIVE;
+            handle.disk().pass_index_lock(CHECKPOINT_LOCK, 1, flags)
+        };
+        if !is_ours && pass(self, SQLITE_SHM_LOCK) != OK {
+            return Err(BUSY.into());
+        }
+        let forgotten = self.packed.take_over();
+        if !is_ours {
+            pass(self, SQLITE_SHM_UNLOCK);
+        }
+        written(forgotten)
     }
 
     /// SQLite has taken these locks. Whether this begins a read transaction, and nothing that such a one reads in the WAL

@@ -1,8 +1,8 @@
 //! The state of a file by its first bytes alone: what a log has to know of the database that it is for.
 //!
 //! Only the newest record is looked at, and not whether everything is there that it refers to. If it was cut off by a
-//! power loss, the commit before it is the current one; a log that follows that one follows the newest, too
-//! (docs/internals/log.md).
+//! power loss, the commit before it is the current one; a log that follows that one follows the newest, too, and none is
+//! begun while such a record is there (docs/internals/log.md).
 
 use std::sync::Arc;
 
