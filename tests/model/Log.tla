@@ -50,8 +50,12 @@ Cut(l, places) ==
 GivenUp(l) == [l EXCEPT !.lost = [place \in All |-> IF l.may[place] = {l.now[place]} THEN {} ELSE l.may[place]]]
 
 (* The newest commit of the file: its transactions, and its numbers. `unfinished`: only pages of some of the last ones. *)
+(* `raw`: the newest record. A power loss may leave that of a commit of which not all is there. Works without commits of *)
+(* rollback modes leave that out: it takes twice the states. *)
 SyncFile(f) == [f EXCEPT !.may = {f.now}]
-Commit(f, value) == [now |-> value, may |-> f.may \cup {value}]
+Commit(f, value) == [now |-> value, may |-> f.may \cup {value}, raw |-> value]
+Settled(f) == [f EXCEPT !.raw = f.now]
+Seen(f) == [f.raw EXCEPT !.content = f.now.content]
 
 (*************************************** reading ***************************************)
 
@@ -106,7 +110,7 @@ Look(now, f) ==
         ELSE IF IsVouchedFor(records, own, tail) THEN Read("damage", <<>>, 0, 0)
         ELSE IF ~follows THEN Refused(f)
         ELSE Read(IF isRight THEN "applied" ELSE "mixture", slot.base \o content, own, tail)
-LookNow == Look(log.now, file.now)
+LookNow == Look(log.now, Seen(file))
 
 (*************************************** a handle ***************************************)
 (* What it knows of the generation: its number, where its records end, and how much of them was synced. *)
@@ -164,7 +168,7 @@ SyncFails(h) ==
 Checkpoint(h) ==
     /\ CanWork /\ Spend("checkpoints")
     /\ LET x == Refresh(handle[h])
-           f == file.now
+           f == Seen(file)
            records == RecordsOf(log.now)
            base == SlotsOf(log.now)[Newest(SlotsOf(log.now))].base
            before == IF f.current = x.own THEN Len(f.content) - Len(base) ELSE 0
@@ -184,6 +188,11 @@ FlushFile ==
     /\ durable' = IF LookNow.kind \in {"none", "refused"} THEN committed ELSE durable
     /\ UNCHANGED <<log, handle, committed, saved, drawn, clock, txns, budget, bad>>
 
+(* Who is about to write to the file takes back the record of what is not all there. *)
+Settle ==
+    /\ CanWork /\ file.raw # file.now /\ file' = Settled(file)
+    /\ UNCHANGED <<log, handle, committed, durable, saved, drawn, clock, txns, budget, bad>>
+
 (* A generation begins when all of the one before is in the file, flushed, or none is applied. *)
 AllIsInFile == ~file.now.unfinished /\ file.now.content = committed
 Begin(h) ==
@@ -202,10 +211,11 @@ Begin(h) ==
            clear == IF isEmpty /\ ~isClear
                        /\ Keeps("a generation begins with nothing at its first place")
                     THEN Sync(Cut(log, torn)) ELSE log
+           after == IF Keeps("nor after a record of which not all is there") THEN Settled(file) ELSE file
        IN  /\ x.own # 0 => file.may = {file.now}
-           /\ log' = Write(clear, Slot(at), [seq |-> seq, own |-> drawn + 1, after |-> file.now.next, base |-> file.now.content])
+           /\ log' = Write(clear, Slot(at), [seq |-> seq, own |-> drawn + 1, after |-> after.raw.next, base |-> file.now.content])
            /\ Is(h, [Closed EXCEPT !.own = drawn + 1, !.begun = TRUE])
-           /\ file' = IF Keeps("the commit that it begins after is durable before it begins") THEN SyncFile(file) ELSE file
+           /\ file' = IF Keeps("the commit that it begins after is durable before it begins") THEN SyncFile(after) ELSE after
     /\ drawn' = drawn + 1 /\ clock' = clock + 10
     /\ UNCHANGED <<committed, durable, saved, txns, bad>>
 
@@ -234,7 +244,7 @@ PutBack ==
     /\ \E ofLog \in {log.now, saved.log, [place \in All |-> IF place \in SlotPlaces THEN BlankSlot ELSE Blank]},
           ofFile \in {file.now, saved.file} :
         /\ log' = [now |-> ofLog, may |-> [place \in All |-> {ofLog[place]}], lost |-> [place \in All |-> {}], uncut |-> {}]
-        /\ file' = [now |-> ofFile, may |-> {ofFile}]
+        /\ file' = [now |-> ofFile, may |-> {ofFile}, raw |-> ofFile]
         /\ LET found == Look(ofLog, ofFile)
            IN  /\ committed' = found.content /\ durable' = found.content
                /\ bad' = IF found.kind = "mixture" THEN "a log was applied to another state of the file" ELSE ""
@@ -244,6 +254,8 @@ PutBack ==
 PowerLoss ==
     /\ CanWork /\ Spend("crashes")
     /\ \E ofFile \in file.may, before \in {log.may} \cup log.uncut :
+       \E raw \in (IF Others > 0 THEN {f \in file.may : f.next >= ofFile.next} ELSE {ofFile})
+                  \cup (IF ofFile = file.now THEN {file.raw} ELSE {}) :
        LET blank(place) == IF place \in SlotPlaces THEN BlankSlot ELSE Blank
            may == [place \in All |-> IF before = log.may THEN before[place] ELSE before[place] \cup (log.may[place] \ {blank(place)})]
        IN
@@ -251,10 +263,10 @@ PowerLoss ==
           c \in IF Last > 2 THEN may[Record(3)] ELSE {Blank} :
         LET now == [place \in All |-> IF place = Slot(1) THEN one ELSE IF place = Slot(2) THEN two
                         ELSE IF place = Record(1) THEN a ELSE IF place = Record(2) THEN b ELSE c]
-            found == Look(now, ofFile)
+            found == Look(now, [raw EXCEPT !.content = ofFile.content])
             n == Len(found.content)
         IN
-        /\ file' = [now |-> ofFile, may |-> {ofFile}]
+        /\ file' = [now |-> ofFile, may |-> {ofFile}, raw |-> raw]
         /\ log' = [now |-> now, may |-> [place \in All |-> {now[place]}], lost |-> [place \in All |-> {}], uncut |-> {}]
         /\ bad' = IF found.kind = "mixture" THEN "a log was applied to another state of the file"
                          ELSE IF found.kind \in {"damage", "error"} THEN "a power loss was taken for damage"
@@ -281,13 +293,13 @@ Rot ==
 
 Next ==
     \/ \E h \in Handles : Transact(h) \/ SyncLog(h) \/ SyncFails(h) \/ Checkpoint(h) \/ Begin(h)
-    \/ FlushFile \/ Truncate \/ CommitWithoutLog \/ Save \/ PutBack \/ PowerLoss \/ Rot
+    \/ FlushFile \/ Settle \/ Truncate \/ CommitWithoutLog \/ Save \/ PutBack \/ PowerLoss \/ Rot
 
 Init ==
     LET first == [content |-> <<>>, current |-> 0, next |-> 0, end |-> 0, link |-> 0, unfinished |-> FALSE]
         now == [place \in All |-> IF place \in SlotPlaces THEN BlankSlot ELSE Blank]
     IN  /\ log = [now |-> now, may |-> [place \in All |-> {now[place]}], lost |-> [place \in All |-> {}], uncut |-> {}]
-        /\ file = [now |-> first, may |-> {first}]
+        /\ file = [now |-> first, may |-> {first}, raw |-> first]
         /\ handle = [h \in Handles |-> Closed] /\ committed = <<>> /\ durable = <<>> /\ saved = None
         /\ drawn = 0 /\ clock = 1 /\ txns = 0 /\ bad = ""
         /\ budget = [begins |-> Begins, checkpoints |-> Checkpoints, others |-> Others, truncations |-> Truncations,
