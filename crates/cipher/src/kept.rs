@@ -7,6 +7,8 @@
 use std::sync::RwLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use litepack_io::memory::OutOfMemory;
+use litepack_reclaimable::Locked;
 use ring::aead::LessSafeKey;
 
 use crate::session::Salt;
@@ -21,17 +23,19 @@ pub(crate) const KEPT: usize = SETS * PLACES;
 type Place = RwLock<Option<(Salt, LessSafeKey)>>;
 
 pub(crate) struct KeptKeys {
-    sets: [[Place; PLACES]; SETS],
+    /// Set after set. They are 35 KiB, and some threads have a stack of 128.
+    places: Locked<[Place]>,
     /// Which place of a full set is given to another key next.
     turn: AtomicUsize,
 }
 
 impl KeptKeys {
-    pub(crate) fn new() -> KeptKeys {
-        KeptKeys {
-            sets: [const { [const { RwLock::new(None) }; PLACES] }; SETS],
+    pub(crate) fn new() -> Result<KeptKeys, OutOfMemory> {
+        let places = Locked::many(SETS * PLACES, || RwLock::new(None));
+        Ok(KeptKeys {
+            places: places.ok_or(OutOfMemory)?,
             turn: AtomicUsize::new(0),
-        }
+        })
     }
 
     /// Does `work` with the key of a session, which `make` makes if it is not here.
@@ -62,9 +66,10 @@ impl KeptKeys {
         Ok(done)
     }
 
-    #[expect(clippy::indexing_slicing, reason = "the index is below `SETS`")]
-    fn set(&self, salt: &Salt) -> &[Place; PLACES] {
-        &self.sets[usize::from(salt[0]) % SETS]
+    #[expect(clippy::indexing_slicing, reason = "the set is below `SETS`")]
+    fn set(&self, salt: &Salt) -> &[Place] {
+        let set = usize::from(salt[0]) % SETS;
+        &self.places[set * PLACES..][..PLACES]
     }
 }
 
@@ -89,7 +94,7 @@ mod tests {
 
     #[test]
     fn a_key_is_made_once_and_the_oldest_of_a_full_set_goes() {
-        let kept = KeptKeys::new();
+        let kept = KeptKeys::new().unwrap();
         for last in 0..PLACES as u8 {
             let salt = [3, last, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
             assert_eq!(kept.with(&salt, none, |_| ()), Err(()));
@@ -106,7 +111,7 @@ mod tests {
     /// Both threads have the key at once: each waits for the other while it has it.
     #[test]
     fn several_threads_use_a_key_at_once() {
-        let kept = KeptKeys::new();
+        let kept = KeptKeys::new().unwrap();
         kept.with(&SALT, make, |_| ()).unwrap();
         let both = Barrier::new(2);
         std::thread::scope(|scope| {
@@ -120,13 +125,13 @@ mod tests {
     /// in the child, and so never leave.
     #[test]
     fn a_place_that_another_thread_never_leaves_is_not_waited_for() {
-        let kept = KeptKeys::new();
-        let left = kept.set(&SALT).each_ref().map(|place| place.write());
+        let kept = KeptKeys::new().unwrap();
+        let left: Vec<_> = kept.set(&SALT).iter().map(RwLock::write).collect();
         assert_eq!(kept.with(&SALT, make, |_| 1), Ok(1));
         assert_eq!(kept.with(&SALT, none, |_| 1), Err(()));
         drop(left);
         kept.with(&SALT, make, |_| ()).unwrap();
-        let left = kept.set(&SALT).each_ref().map(|place| place.read());
+        let left: Vec<_> = kept.set(&SALT).iter().map(RwLock::read).collect();
         assert_eq!(kept.with(&SALT, none, |_| 1), Ok(1));
         assert_eq!(kept.with(&[19; 16], make, |_| 2), Ok(2));
         drop(left);

@@ -72,7 +72,7 @@ impl Keys {
             records: signing(b"litepack records")?,
             places: signing(b"litepack places")?,
             prk,
-            sessions: KeptKeys::new(),
+            sessions: KeptKeys::new()?,
         };
         let secrets = Locked::new(secrets).ok_or(OutOfMemory)?;
         Ok(Keys { secrets, padding })

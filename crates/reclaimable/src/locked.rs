@@ -5,6 +5,7 @@
 //!
 //! Moving a value into it leaves a copy on the stack, as every move in Rust may.
 
+use std::alloc::Layout;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
@@ -27,6 +28,23 @@ impl<T> Locked<T> {
         // SAFETY: the place has room for a `T` at an address that is aligned for one, is writable, and is only known here.
         unsafe { at.write(value) };
         Some(Locked { value: at, place })
+    }
+}
+
+impl<T> Locked<[T]> {
+    /// So many values, each made where it stays: together they may be more than a stack has room for. `None` if there is
+    /// no memory.
+    pub fn many(len: usize, mut make: impl FnMut() -> T) -> Option<Locked<[T]>> {
+        let layout = Layout::array::<T>(len).ok()?;
+        let place = Place::new(layout.size(), layout.align())?;
+        let at = place.start().cast::<T>();
+        for index in 0..len {
+            // SAFETY: the place has room for `len` values at an address that is aligned for them, is writable, and is only
+            // known here.
+            unsafe { at.add(index).write(make()) };
+        }
+        let value = NonNull::slice_from_raw_parts(at, len);
+        Some(Locked { value, place })
     }
 }
 
@@ -173,6 +191,20 @@ mod tests {
         assert_eq!(std::sync::Arc::strong_count(&counted), 2);
         drop(locked);
         assert_eq!(std::sync::Arc::strong_count(&counted), 1);
+    }
+
+    #[test]
+    fn many_values_are_made_in_order_and_dropped_once() {
+        let counted = std::sync::Arc::new(());
+        for len in [0, 1, 300] {
+            let mut made = 0..;
+            let make = || (made.next(), std::sync::Arc::clone(&counted));
+            let locked = Locked::many(len, make).unwrap();
+            assert!(locked.iter().map(|(at, _)| *at).eq((0..len).map(Some)));
+            assert_eq!(std::sync::Arc::strong_count(&counted), 1 + len);
+            drop(locked);
+            assert_eq!(std::sync::Arc::strong_count(&counted), 1);
+        }
     }
 
     #[test]
