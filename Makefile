@@ -1,7 +1,7 @@
 .DEFAULT_GOAL := help
 .PHONY: help build dist dist-bench install uninstall lint test test-long test-threads e2e test-sqlite test-sqlite-encrypted test-sqllogic test-clients demo bench damage \
 	bench-quick bench-integers bench-integers-quick fuzz check-all deny packages packages-arm64 test-packages test-model \
-	test-arm64 test-bigendian test-32bit test-windows test-core test-adopt drop-in demo-scale check-web web test-web demo-web
+	test-arm64 test-bigendian test-32bit test-musl test-windows test-core test-adopt drop-in demo-scale check-web web test-web demo-web
 
 # Seconds for each fuzz target, and names of SQLite test files (default: all but those in left_out.tsv),
 # and of packages (default: all).
@@ -126,6 +126,10 @@ test-bigendian: ## the same on s390x, whose numbers begin with the most signific
 test-32bit: ## the same on i686, by this processor (x86-64)
 	@scripts/need cargo cc sqlite3 apt-get any-rust i686-linux-gnu-gcc
 	$(call PLATFORM,32bit)
+
+test-musl: ## the same with the C library musl instead of glibc (x86-64)
+	@scripts/need cargo cc sqlite3 apt-source tcl any-rust python3 venv musl
+	$(call PLATFORM,musl)
 
 test-windows: ## the same on Windows, in wine (Debian 12 on x86-64)
 	@scripts/need cargo cc sqlite3 apt-source tcl any-rust mingw wine

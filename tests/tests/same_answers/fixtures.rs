@@ -11,8 +11,8 @@ use std::sync::Arc;
 /// Format versions with fixtures.
 const VERSIONS: [&str; 1] = ["v1"];
 
-/// Platforms with fixtures: a big-endian one with 64 bits, a little-endian one with 32, and Windows.
-const PLATFORMS: [&str; 3] = ["s390x", "i686", "windows"];
+/// Platforms with fixtures: a big-endian one with 64 bits, a little-endian one with 32, Windows, and musl.
+const PLATFORMS: [&str; 4] = ["s390x", "i686", "windows", "musl"];
 
 fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures")

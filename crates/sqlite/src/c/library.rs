@@ -266,7 +266,10 @@ mod tests {
     #[test]
     fn an_address_is_in_an_image_while_that_is_mapped() {
         let here = image_of(std::ptr::from_ref(&PLACES).cast_mut().cast());
-        assert_eq!(here.is_null(), cfg!(not(unix)));
+        // In a program that is linked statically, as those for musl, there is no loader to ask.
+        if cfg!(not(target_env = "musl")) {
+            assert_eq!(here.is_null(), cfg!(not(unix)));
+        }
         assert!(image_of(std::ptr::null_mut()).is_null());
     }
 }
