@@ -50,5 +50,10 @@ pub mod storage;
     reason = "only tests use it"
 )]
 pub mod testing;
+/// Those of the standard library. In tests/interleavings `workers.rs` has others.
+mod sync {
+    pub(crate) use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+    pub(crate) use std::thread::JoinHandle;
+}
 mod threads;
 pub mod workers;

@@ -12,10 +12,9 @@
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
 
 use crate::platform::process_id;
+use crate::sync::{Arc, Condvar, JoinHandle, Mutex, MutexGuard, PoisonError};
 use crate::threads::{self, Running};
 
 /// Work for a worker, with the tools of its thread.

@@ -25,6 +25,10 @@
 )]
 
 mod arena;
+/// Those of the standard library. In tests/interleavings `segment.rs` has others.
+mod atomic {
+    pub(crate) use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+}
 mod locked;
 #[cfg(target_os = "linux")]
 mod mapping;

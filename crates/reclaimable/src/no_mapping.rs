@@ -1,5 +1,8 @@
 //! A system that has no such memory, or one on which it was not tried.
 
+pub(crate) const GRAIN: usize = 4096;
+pub(crate) const WORD: usize = 8;
+
 /// It cannot be made.
 #[derive(Debug)]
 pub(crate) enum Mapping {}
@@ -9,7 +12,19 @@ impl Mapping {
         None
     }
 
-    pub(crate) fn start(&self) -> *mut u8 {
+    pub(crate) unsafe fn word(&self, _place: usize) -> u64 {
+        match *self {}
+    }
+
+    pub(crate) unsafe fn set_word(&self, _place: usize, _word: u64) {
+        match *self {}
+    }
+
+    pub(crate) unsafe fn copy_to(&self, _place: usize, _out: &mut [u8]) {
+        match *self {}
+    }
+
+    pub(crate) unsafe fn copy_from(&self, _place: usize, _bytes: &[u8]) {
         match *self {}
     }
 

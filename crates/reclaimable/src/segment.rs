@@ -19,15 +19,8 @@
 //!   stamp and the copy, and finds there what the first has forgotten, is not caught unless the old place is gone before
 //!   the stamp is compared again. It has to happen within the microsecond of a copy, and was never seen.)
 
-use std::ptr;
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
-
-use crate::mapping::Mapping;
-
-/// The smallest piece that the system takes back: the smallest page size of any processor that Linux runs on. A
-/// larger one is a multiple of it.
-const GRAIN: usize = 4096;
-const WORD: usize = 8;
+use crate::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+use crate::mapping::{GRAIN, Mapping, WORD};
 
 /// The name of a page. Zero is for no page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -192,10 +185,10 @@ impl Segment {
         size_of::<Slot>() + others(page) * WORD
     }
 
-    fn slot(&self, index: usize) -> Option<(&Slot, *mut u8)> {
+    /// A slot, and where its page is in the mapping: there are as many slots as fit it, so all of the page is within.
+    fn slot(&self, index: usize) -> Option<(&Slot, usize)> {
         let slot = self.slots.get(index)?;
-        // There are as many slots as fit the mapping, so the address, and a page behind it, are within it.
-        Some((slot, self.memory.start().wrapping_add(index * self.page)))
+        Some((slot, index * self.page))
     }
 
     /// The grains of a slot: where each begins in the page, and its word.
@@ -210,12 +203,19 @@ impl Segment {
     }
 
     /// Whether all grains of a slot have its stamp. The caller is counted as a reader.
-    fn is_here(&self, slot: &Slot, memory: *mut u8) -> bool {
+    fn is_here(&self, slot: &Slot, place: usize) -> bool {
         let stamp = slot.stamp();
         (0..self.page).step_by(GRAIN).all(|start| {
             step();
-            stamp_at(memory.wrapping_add(start)) == stamp
+            self.stamp_at(place + start) == stamp
         })
+    }
+
+    /// The first word of a grain that the caller is counted as a reader of.
+    fn stamp_at(&self, grain: usize) -> u64 {
+        // SAFETY: the grain is within the mapping, and aligned to 8 as pages of a power of two are. No thread writes it, as
+        // the caller is counted as a reader of its slot.
+        unsafe { self.memory.word(grain) }
     }
 
     pub(crate) fn key(&self, index: usize) -> Key {
@@ -236,17 +236,17 @@ impl Segment {
 
     /// Whether the page is in the slot, as far as can be seen without reading it.
     pub(crate) fn has(&self, index: usize, key: Key) -> bool {
-        let Some((slot, memory)) = self.slot(index) else {
+        let Some((slot, place)) = self.slot(index) else {
             return false;
         };
         slot.enter(key)
-            .is_some_and(|_reading| stamp_at(memory) == slot.stamp())
+            .is_some_and(|_reading| self.stamp_at(place) == slot.stamp())
     }
 
     /// Copies the page to `out`, which has its size, and counts a use if `is_use`. Anything but [`SlotContent::Page`]
     /// leaves `out` in no known state.
     pub(crate) fn read(&self, index: usize, key: Key, out: &mut [u8], is_use: bool) -> SlotContent {
-        let Some((slot, memory)) = self.slot(index) else {
+        let Some((slot, place)) = self.slot(index) else {
             return SlotContent::Other;
         };
         let Some(_reading) = slot.enter(key) else {
@@ -255,22 +255,26 @@ impl Segment {
         if out.len() != self.page {
             return SlotContent::Other;
         }
-        if !self.is_here(slot, memory) {
+        if !self.is_here(slot, place) {
             slot.forget_uses();
             return SlotContent::Gone;
         }
         // Before anything is copied.
         fence(Ordering::SeqCst);
         step();
-        // SAFETY: `memory` is the start of a page within the mapping, and `out` has as many bytes and is borrowed by us
-        // alone. No thread writes the page while we are counted as a reader: a writer takes the slot only while there is
-        // no reader (`Slot::take`), and what it wrote is seen by `Slot::enter`. The system may make it zero meanwhile. So may
-        // another process do with a file that is mapped, and as there, no reference to the memory exists, and nothing is
-        // concluded from what was copied before the stamps are compared.
-        unsafe { copy(memory, out.as_mut_ptr(), self.page) };
+        // In tests, something may happen in the middle.
+        let middle = if cfg!(test) { self.page / 2 } else { 0 };
+        let (first, second) = out.split_at_mut(middle);
+        // SAFETY: the page is within the mapping. No thread writes it while we are counted as a reader: a writer takes the
+        // slot only while there is no reader (`Slot::take`), and what it wrote is seen by `Slot::enter`. The system may make
+        // it zero meanwhile, and nothing is concluded from what was copied before the stamps are compared.
+        unsafe { self.memory.copy_to(place, first) };
+        step();
+        // SAFETY: the other part of it.
+        unsafe { self.memory.copy_to(place + middle, second) };
         // Compared after the copy.
         fence(Ordering::SeqCst);
-        if !self.is_here(slot, memory) {
+        if !self.is_here(slot, place) {
             slot.forget_uses();
             return SlotContent::Gone;
         }
@@ -287,7 +291,7 @@ impl Segment {
 
     /// Puts a page into the slot, and returns the key of the page before it. `None` if a thread is in it.
     pub(crate) fn write(&self, index: usize, key: Key, bytes: &[u8]) -> Option<Key> {
-        let (slot, memory) = self.slot(index)?;
+        let (slot, place) = self.slot(index)?;
         if bytes.len() != self.page || !slot.take() {
             return None;
         }
@@ -299,16 +303,20 @@ impl Segment {
             else {
                 continue;
             };
-            let grain = memory.wrapping_add(start);
+            let grain = place + start;
             kept.store(u64::from_ne_bytes(*word), Ordering::Relaxed);
             step();
-            // SAFETY: the grain is within the slot's page, aligned to 8 as mappings and grains are (a smaller page is a
-            // power of two of at least 8). The slot is ours: no other thread reads or writes the page.
-            unsafe { grain.cast::<u64>().write_volatile(stamp) };
+            // SAFETY: the grain is within the slot's page, aligned to 8 as grains are (a smaller page is a power of two of at
+            // least 8). The slot is ours: no other thread reads or writes the page.
+            unsafe { self.memory.set_word(grain, stamp) };
             // Before the rest. Should the system take the grain from here on, the stamp is gone as well.
             fence(Ordering::SeqCst);
-            // SAFETY: as above; `rest` are the other bytes of the grain, and not in the mapping.
-            unsafe { copy(rest.as_ptr(), grain.wrapping_add(WORD), rest.len()) };
+            let (first, second) = rest.split_at(if cfg!(test) { rest.len() / 2 } else { 0 });
+            // SAFETY: as above, the other bytes of the grain.
+            unsafe { self.memory.copy_from(grain + WORD, first) };
+            step();
+            // SAFETY: the other part of them.
+            unsafe { self.memory.copy_from(grain + WORD + first.len(), second) };
         }
         self.fresh.fetch_add(1, Ordering::Relaxed);
         slot.set_key(key);
@@ -358,17 +366,9 @@ impl Segment {
         fresh
     }
 
-    /// Puts `grain` into the place of one grain, if no thread is in its slot, and says what was there.
     #[cfg(test)]
     pub(crate) fn exchange_grain(&self, number: usize, grain: &[u8; GRAIN]) -> [u8; GRAIN] {
-        let memory = self.memory.start().wrapping_add(number * GRAIN);
-        assert!((number + 1) * GRAIN <= self.slots.len() * self.page);
-        // SAFETY: the grain is within the mapping, and only the thread of the test uses this segment.
-        unsafe {
-            let before = memory.cast::<[u8; GRAIN]>().read_volatile();
-            memory.cast::<[u8; GRAIN]>().write_volatile(*grain);
-            before
-        }
+        self.memory.exchange_grain(number, grain)
     }
 
     /// Does with one grain what the system may do.
@@ -385,37 +385,9 @@ fn others(page: usize) -> usize {
     page.div_ceil(GRAIN) - 1
 }
 
-/// Copies `len` bytes.
-///
-/// # Safety
-/// As of [`ptr::copy_nonoverlapping`].
-#[inline]
-unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
-    // In tests, something may happen in the middle.
-    let first = if cfg!(test) { len / 2 } else { len };
-    // SAFETY: a part of what the caller may copy.
-    unsafe { ptr::copy_nonoverlapping(from, to, first) };
-    step();
-    // SAFETY: the other part.
-    unsafe {
-        ptr::copy_nonoverlapping(
-            from.wrapping_add(first),
-            to.wrapping_add(first),
-            len - first,
-        )
-    };
-}
-
 /// A moment at which the system may take memory back, for tests.
 #[inline]
 fn step() {
     #[cfg(all(test, target_os = "linux"))]
     crate::tests::step();
-}
-
-/// The first word of a grain that the caller is counted as a reader of.
-fn stamp_at(grain: *mut u8) -> u64 {
-    // SAFETY: the callers pass the start of a grain within a mapping that they borrow, aligned to 8, in a slot that they
-    // are counted as a reader of, so no thread writes it. It is volatile as the system may write it.
-    unsafe { grain.cast::<u64>().read_volatile() }
 }
