@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help build dist dist-bench install uninstall lint test test-long test-threads e2e test-sqlite test-sqlite-encrypted test-sqllogic test-clients demo bench damage \
+.PHONY: help build dist dist-bench install uninstall lint test test-long test-threads e2e test-sqlite test-sqlite-encrypted test-sqllogic test-clients mutate demo bench damage \
 	bench-quick bench-integers bench-integers-quick fuzz check-all deny packages packages-arm64 test-packages test-model \
 	test-arm64 test-bigendian test-32bit test-musl test-windows test-core test-adopt drop-in demo-scale check-web web test-web demo-web
 
@@ -52,10 +52,11 @@ uninstall: ## what `make install` has put into PREFIX
 		$(DESTDIR)$(PREFIX)/lib/litepack/liblitepack-preload.so
 	if [ -d $(DESTDIR)$(PREFIX)/lib/litepack ]; then rmdir --ignore-fail-on-non-empty $(DESTDIR)$(PREFIX)/lib/litepack; fi
 
-lint: ## formatting, clippy and the docs
+lint: ## formatting, clippy, the docs, and that mutants can be put in
 	@scripts/need cargo cc python3
 	scripts/check-docs
 	scripts/check-floors
+	tests/mutants/run --check
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
 
@@ -106,6 +107,10 @@ test-adopt: build drop-in ## programs of Debian, PyPI and Maven, unchanged, on p
 test-threads: ## tests with several threads, under ThreadSanitizer (LITEPACK_SEED=N for another run)
 	@scripts/need cargo cc nginx nightly openssl
 	tests/threads/run
+
+mutate: ## each mechanism of rules.md taken out, one at a time: do the tests notice? (ONLY='text of rules', MINUTES=n)
+	@scripts/need cargo cc nginx openssl sqlite3 python3 zstd
+	tests/mutants/run $(if $(ONLY),--only '$(ONLY)') $(if $(MINUTES),--minutes $(MINUTES))
 
 test-core: ## the tests of the crates alone, for systems where not all of `make test` runs
 	cargo test $(foreach crate,reclaimable io btree codec store replace log archive columns engine sqlite database ingest catalog tune advise adopt,-p litepack-$(crate)) -p litepack

@@ -132,11 +132,12 @@ mod tests {
             fn waitpid(child: i32, status: *mut i32, options: i32) -> i32;
             fn _exit(code: i32) -> !;
         }
-        let process = ThisProcess::new();
+        let mut process = ThisProcess::new();
         // SAFETY: the child reads memory and exits, which a child of a process with threads may do.
         let child = unsafe { fork() };
         if child == 0 {
-            let code = i32::from(process.mark.is_here()) + 2 * i32::from(process.is_here());
+            process.number = process_id();
+            let code = i32::from(process.is_here());
             // SAFETY: it takes any number, and nothing of this process is to be done first.
             unsafe { _exit(code) };
         }
