@@ -230,6 +230,42 @@ fn a_database_in_wal_mode() {
     }
 }
 
+/// A server has no WAL. Without it such a file is a mixture of two states.
+#[test]
+fn a_file_in_the_midst_of_a_checkpoint_is_refused() {
+    let _settings = with_settings_as_they_are();
+    let place = Place::new();
+    let files = Files::default();
+    let path = place.path("live.db");
+    let uri = vfs::uri(&path, "litepack", "");
+    let [db, reader] = [(); 2].map(|()| vfs::open_uri(&uri).unwrap());
+    db.execute_batch("pragma journal_mode = wal; pragma wal_autocheckpoint = 0")
+        .unwrap();
+    db.execute_batch(RANDOM_ROWS).unwrap();
+    reader.execute_batch("begin; select * from t").unwrap();
+    // Pages that the reader's moment has, and others.
+    db.execute_batch("insert into t(data) select 'later' from t limit 1000")
+        .unwrap();
+    let copied = |sql| {
+        let counts = |row: &rusqlite::Row<'_>| Ok((row.get::<_, i64>(1)?, row.get::<_, i64>(2)?));
+        db.query_row(sql, [], counts).unwrap()
+    };
+    let (frames, copied_now) = copied("pragma wal_checkpoint(passive)");
+    assert!(0 < copied_now && copied_now < frames);
+    files.put("midst.db", std::fs::read(&path).unwrap());
+    reader.execute_batch("rollback").unwrap();
+    let (frames, copied_now) = copied("pragma wal_checkpoint(passive)");
+    assert_eq!(copied_now, frames);
+    files.put("whole.db", std::fs::read(&path).unwrap());
+    let server = files.serve();
+    let count = |name: &str| {
+        let opened = open(&server.url(name), "");
+        opened.and_then(|db| db.query_row("select count(*) from t", [], |row| row.get::<_, i64>(0)))
+    };
+    assert_eq!(count("/whole.db").unwrap(), 21_000);
+    assert!(count("/midst.db").is_err(), "{:?}", count("/midst.db"));
+}
+
 #[test]
 fn urls_under_one_path_are_different_databases() {
     if !vfs::is_litepack() {

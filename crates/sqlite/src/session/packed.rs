@@ -238,9 +238,12 @@ impl<D: Storage + Words> Packed<D> {
         self.wal_read == WalRead::Misled
     }
 
-    /// Whether the newest record is of a commit that a power loss has cut off.
-    pub(super) fn fell_back(&self) -> bool {
-        self.store.fell_back()
+    /// Whether the newest record is of a commit that a power loss has cut off, and still there.
+    pub(super) fn falls_back(&mut self) -> Result<bool> {
+        if self.store.fell_back() {
+            self.store.refresh()?;
+        }
+        Ok(self.store.fell_back())
     }
 
     /// Makes the newest commit durable if another handle has made it, and writes it over one that was cut off.

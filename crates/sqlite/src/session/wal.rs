@@ -17,7 +17,7 @@ use crate::c::bindings::{
     SQLITE_SHM_EXCLUSIVE, SQLITE_SHM_LOCK, SQLITE_SHM_SHARED, SQLITE_SHM_UNLOCK,
 };
 use crate::c::codes::{BUSY, Code, LOCK_EXCLUSIVE, LOCK_RESERVED, OK};
-use crate::failure::{Failure, written};
+use crate::failure::{Failure, read, written};
 use crate::host::wal_index::{BACKFILL, DOUBT, IndexHeader, Words, wal_of};
 
 impl Session<'_, Checkpointing> {
@@ -170,14 +170,14 @@ impl Handle {
         {
             return Err(BUSY.into());
         }
+        if locks.contains(&WRITE_LOCK) && is_exclusive {
+            self.forget_cut_off()?;
+        }
         self.index_locks.add(IndexLocks::of(&locks));
         if locks.contains(&CHECKPOINT_LOCK) && is_exclusive {
             // A process that has left the index in doubt is gone, as it would have this lock.
             Session::<Checkpointing>::new(self).settle(0);
             self.checkpointed = wal_of(self.disk());
-        }
-        if locks.contains(&WRITE_LOCK) && is_exclusive {
-            self.forget_cut_off()?;
         }
         Ok(())
     }
@@ -185,7 +185,7 @@ impl Handle {
     /// A WAL may be begun with the lock that was taken. It names the newest record of the file, so none may be there
     /// whose commit was cut off by a power loss: the commits that come next would not follow it.
     fn forget_cut_off(&mut self) -> Result<(), Failure> {
-        if !self.packed.fell_back() || self.upkeep.is_none() {
+        if self.upkeep.is_none() || !read(self.packed.falls_back())? {
             return Ok(());
         }
         // With it nobody else writes to the database. There may be no index yet, as before SQLite makes one.

@@ -240,3 +240,57 @@ impl<D: ReadAt> NodeSource for Medium<D> {
         Ok(node)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::Options;
+    use crate::testing::plain_options;
+    use crate::transaction::store::Store;
+    use litepack_io::testing::MemoryStorage;
+
+    /// Pages that do not compress are stored as they are, so any bytes in their place would be a page.
+    #[test]
+    fn another_copy_gives_only_what_the_parent_states() {
+        let mut state = 1u64;
+        let mut noise = || {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            (state >> 56) as u8
+        };
+        let pages: Vec<Vec<u8>> = (0..8)
+            .map(|_| (0..4096).map(|_| noise()).collect())
+            .collect();
+        let disk = MemoryStorage::default();
+        let mut store = Store::open(&disk, plain_options()).unwrap();
+        for (at, page) in (0..).zip(&pages) {
+            store.write(at * 4096, page).unwrap();
+        }
+        store.commit().unwrap();
+        store.flush().unwrap();
+        drop(store);
+        let image = disk.snapshot();
+        let at = image.windows(64).position(|part| part == &pages[5][..64]);
+        let with = |flip: u8| {
+            let mut image = image.clone();
+            image[at.unwrap() + 100] ^= flip;
+            image
+        };
+        let read = |spares: &[u8]| {
+            let spares = spares
+                .iter()
+                .map(|flip| Arc::new(MemoryStorage::new(with(*flip))) as _);
+            let options = Options {
+                spares: spares.collect(),
+                ..plain_options()
+            };
+            let mut store = Store::open(MemoryStorage::new(with(1)), options).unwrap();
+            let mut page = vec![0; 4096];
+            store.read(5 * 4096, &mut page).map(|_| page)
+        };
+        assert!(read(&[]).is_err());
+        assert!(read(&[2]).is_err(), "other bytes were taken for the page");
+        assert_eq!(read(&[2, 0]).unwrap(), pages[5]);
+    }
+}

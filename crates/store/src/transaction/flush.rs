@@ -267,7 +267,7 @@ mod tests {
     use std::io;
 
     use super::*;
-    use crate::format::layout::DATA_START;
+    use crate::format::layout::{DATA_START, RECORD_LEN};
     use crate::format::offset::FileOffset;
     use crate::snapshot::recover::read_slots;
     use crate::testing::{first_byte, options, page};
@@ -299,6 +299,27 @@ mod tests {
                 .unwrap()
                 .marks(seq, store.snapshot.guard())
         );
+    }
+
+    /// A disk that did not write a durable record has the one before in its place, which is whole.
+    #[test]
+    fn a_record_that_was_not_written_is_told_by_its_mark() {
+        let disk = MemoryStorage::default();
+        let mut store = Store::open(&disk, options()).unwrap();
+        let mut former = Vec::new();
+        for content in 1..=5 {
+            store.write(0, &page(content)).unwrap();
+            store.flush().unwrap();
+            if content == 3 {
+                former = disk.snapshot();
+            }
+        }
+        let slot = SLOT_OFFSETS[store.snapshot.commit().unwrap().slot].0 as usize;
+        let mut image = disk.snapshot();
+        assert!(image[slot..slot + RECORD_LEN] != former[slot..slot + RECORD_LEN]);
+        image[slot..slot + RECORD_LEN].copy_from_slice(&former[slot..slot + RECORD_LEN]);
+        let opened = Store::open(MemoryStorage::new(image), options());
+        assert!(matches!(opened, Err(Error::Damaged(_))));
     }
 
     /// A file at page 1, which is durable, and all that the commit of page 2 has written after it.
