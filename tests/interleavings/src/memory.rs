@@ -94,6 +94,11 @@ impl Memory {
         true
     }
 
+    #[cfg(test)]
+    pub(crate) fn exchange_grain(&self, _number: usize, grain: &[u8; GRAIN]) -> [u8; GRAIN] {
+        *grain
+    }
+
     pub(crate) fn discard(&self, range: Range<usize>) {
         self.0[range.start / GRAIN..range.end / GRAIN]
             .iter()
