@@ -201,7 +201,7 @@ impl Arena {
             .is_some_and(|(segment, index)| segment.pass(index, ages))
     }
 
-    #[cfg(test)]
+    #[cfg(all(test, target_os = "linux"))]
     pub(crate) fn exchange_grain(&self, number: usize, grain: &[u8; 4096]) -> [u8; 4096] {
         let per_segment = SEGMENT / 4096;
         let segment = self.segment(number / per_segment).expect("it was made");

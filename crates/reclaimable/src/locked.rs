@@ -33,7 +33,7 @@ impl<T> Locked<T> {
 
 impl<T> Locked<[T]> {
     /// So many values, each made where it stays: together they may be more than a stack has room for. `None` if there is
-    /// no memory.
+    /// no memory. `make` does not panic: what was made by then would be neither dropped nor wiped.
     pub fn many(len: usize, mut make: impl FnMut() -> T) -> Option<Locked<[T]>> {
         let layout = Layout::array::<T>(len).ok()?;
         let place = Place::new(layout.size(), layout.align())?;

@@ -366,7 +366,7 @@ impl Segment {
         fresh
     }
 
-    #[cfg(test)]
+    #[cfg(all(test, target_os = "linux"))]
     pub(crate) fn exchange_grain(&self, number: usize, grain: &[u8; GRAIN]) -> [u8; GRAIN] {
         self.memory.exchange_grain(number, grain)
     }

@@ -1,6 +1,6 @@
-//! Threads that meet in the cache's memory and in the worker pool, in every order in which they can: the files
-//! themselves, over atomics, locks and threads of [loom](https://docs.rs/loom), which goes through all orders of their
-//! steps, and all values that a relaxed load may see.
+//! Threads that meet in the cache's memory and in the worker pool: the files themselves, over atomics, locks and threads
+//! of [loom](https://docs.rs/loom), which goes through the orders of their steps up to a number of preemptions, and
+//! through what a relaxed load may see, as far as loom knows.
 //!
 //! ```text
 //! segment.rs  crates/reclaimable/src/segment.rs, over memory of which anything may be taken at any moment (memory.rs)

@@ -66,10 +66,12 @@ fn a_worker_that_sleeps_gets_the_next_job() {
 fn a_job_is_done_or_taken_back_and_the_end_of_the_pool_waits_for_what_is_under_way() {
     in_all_orders(|| {
         let count = Arc::new(AtomicUsize::new(0));
+        let begun = Arc::new(AtomicUsize::new(0));
         let mut pool = WorkerPool::<()>::default();
         let tickets = [1, 10].map(|worth| {
-            let count = Arc::clone(&count);
+            let (begun, count) = (Arc::clone(&begun), Arc::clone(&count));
             let job = move |_: &mut ()| {
+                begun.fetch_add(worth, Ordering::Release);
                 count.fetch_add(worth, Ordering::Relaxed);
             };
             pool.give(1, Box::new(job))
@@ -81,8 +83,12 @@ fn a_job_is_done_or_taken_back_and_the_end_of_the_pool_waits_for_what_is_under_w
         }
         assert!(!is_taken || !pool.is_under_way(tickets[1]));
         let helped = pool.work_some(&mut ());
+        let under_way = begun.load(Ordering::Acquire);
         drop(pool);
         let done = count.load(Ordering::Relaxed);
+        // The numbers of the jobs have no digit in common.
+        let is_done = |worth| under_way / worth % 10 <= done / worth % 10;
+        assert!(is_done(1) && is_done(10), "{under_way} {done}");
         // Jobs that nobody had begun are dropped with the pool.
         assert!([0, 1, 10, 11].contains(&done), "{done}");
         assert!(!is_taken || done >= 10, "{done}");

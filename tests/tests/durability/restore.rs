@@ -85,6 +85,10 @@ fn a_wal_that_is_begun_after_a_power_loss_names_no_commit_that_was_cut_off() {
         std::fs::write(&app, &cut_off).expect("the file");
         let db = open(&app);
         assert_eq!(rows(&db), count);
+        let mode: String = db
+            .query_row("pragma journal_mode", [], |row| row.get(0))
+            .expect("a mode");
+        assert_eq!(mode, "wal", "the commit that leaves it counts");
         db.execute_batch("pragma synchronous = full; insert into t(v) values ('new')")
             .expect("a commit");
         assert_eq!(rows(&open(&app)), count + 1);

@@ -171,7 +171,7 @@ impl Handle {
             return Err(BUSY.into());
         }
         if locks.contains(&WRITE_LOCK) && is_exclusive {
-            self.forget_cut_off()?;
+            self.forget_cut_off(&locks)?;
         }
         self.index_locks.add(IndexLocks::of(&locks));
         if locks.contains(&CHECKPOINT_LOCK) && is_exclusive {
@@ -184,12 +184,14 @@ impl Handle {
 
     /// A WAL may be begun with the lock that was taken. It names the newest record of the file, so none may be there
     /// whose commit was cut off by a power loss: the commits that come next would not follow it.
-    fn forget_cut_off(&mut self) -> Result<(), Failure> {
+    fn forget_cut_off(&mut self, locks: &Range<c_int>) -> Result<(), Failure> {
         if self.upkeep.is_none() || !read(self.packed.falls_back())? {
             return Ok(());
         }
+        // If processes have read it, it was not cut off: it is damaged, and stays for them.
+        read(self.packed.expect_newest(self.frames_in_database()))?;
         // With it nobody else writes to the database. There may be no index yet, as before SQLite makes one.
-        let is_ours = self.index_locks.has(CHECKPOINT_LOCK);
+        let is_ours = self.index_locks.has(CHECKPOINT_LOCK) || locks.contains(&CHECKPOINT_LOCK);
         let pass = |handle: &Handle, flags| {
             let flags = flags | SQLITE_SHM_EXCLUSIVE;
             handle.disk().pass_index_lock(CHECKPOINT_LOCK, 1, flags)
@@ -201,7 +203,11 @@ impl Handle {
         if !is_ours {
             pass(self, SQLITE_SHM_UNLOCK);
         }
-        written(forgotten)
+        written(forgotten)?;
+        match read(self.packed.falls_back())? {
+            true => Err(BUSY.into()),
+            false => Ok(()),
+        }
     }
 
     /// SQLite has taken these locks. Whether this begins a read transaction, and nothing that such a one reads in the WAL

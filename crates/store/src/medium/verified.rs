@@ -271,26 +271,38 @@ mod tests {
         store.flush().unwrap();
         drop(store);
         let image = disk.snapshot();
-        let at = image.windows(64).position(|part| part == &pages[5][..64]);
-        let with = |flip: u8| {
-            let mut image = image.clone();
-            image[at.unwrap() + 100] ^= flip;
-            image
-        };
-        let read = |spares: &[u8]| {
-            let spares = spares
-                .iter()
-                .map(|flip| Arc::new(MemoryStorage::new(with(*flip))) as _);
-            let options = Options {
-                spares: spares.collect(),
-                ..plain_options()
+        let page = image.windows(64).position(|part| part == &pages[5][..64]);
+        let snapshot = Store::open(&disk, plain_options()).unwrap();
+        let map = snapshot.snapshot().commit().unwrap().record.map;
+        // In the page, and in a leaf of the map.
+        for at in [
+            page.unwrap() + 100,
+            map.offset.0 as usize + map.len as usize / 2,
+        ] {
+            let with = |flip: u8| {
+                let mut image = image.clone();
+                image[at] ^= flip;
+                image
             };
-            let mut store = Store::open(MemoryStorage::new(with(1)), options).unwrap();
-            let mut page = vec![0; 4096];
-            store.read(5 * 4096, &mut page).map(|_| page)
-        };
-        assert!(read(&[]).is_err());
-        assert!(read(&[2]).is_err(), "other bytes were taken for the page");
-        assert_eq!(read(&[2, 0]).unwrap(), pages[5]);
+            let read = |spares: &[u8]| -> Result<()> {
+                let spares = spares
+                    .iter()
+                    .map(|flip| Arc::new(MemoryStorage::new(with(*flip))) as _);
+                let options = Options {
+                    spares: spares.collect(),
+                    ..plain_options()
+                };
+                let mut store = Store::open(MemoryStorage::new(with(1)), options)?;
+                let mut page = vec![0; 4096];
+                for at in (0..).take(pages.len()) {
+                    store.read(at * 4096, &mut page)?;
+                    assert!(page == pages[at as usize], "{at}");
+                }
+                Ok(())
+            };
+            assert!(read(&[]).is_err());
+            assert!(read(&[2]).is_err(), "other bytes were taken");
+            read(&[2, 0]).unwrap();
+        }
     }
 }
