@@ -318,8 +318,9 @@ mod tests {
         let mut image = disk.snapshot();
         assert!(image[slot..slot + RECORD_LEN] != former[slot..slot + RECORD_LEN]);
         image[slot..slot + RECORD_LEN].copy_from_slice(&former[slot..slot + RECORD_LEN]);
-        let opened = Store::open(MemoryStorage::new(image), options());
-        assert!(matches!(opened, Err(Error::Damaged(_))));
+        let mut opened = Store::open(MemoryStorage::new(image), options()).unwrap();
+        let error = opened.refresh().unwrap_err();
+        assert!(matches!(error, Error::Damaged(_)), "{error}");
     }
 
     /// A file at page 1, which is durable, and all that the commit of page 2 has written after it.
