@@ -1,4 +1,4 @@
-//! Threads as `crates/io/src/threads.rs` starts them. Nobody waits for one to run, as after the longest wait there.
+//! Threads as `crates/io/src/threads.rs` starts them. Their start is not waited for.
 
 use std::io;
 use std::sync::Arc;

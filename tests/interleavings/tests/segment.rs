@@ -65,7 +65,7 @@ fn in_all_orders(grains: usize, threads: &[fn(&Segment, &Seen, usize)]) -> [usiz
         for thread in threads {
             thread.join().expect("it ends");
         }
-        // Nobody is counted any more as a reader, or has it for writing.
+        // The slot has no reader and no writer left.
         assert!(segment.write(0, key(9), &page_of(9, len)).is_some());
         model.read(&segment, 9, len);
     });

@@ -1,5 +1,4 @@
-//! A job that is given to a pool is done once, or taken back once, and nobody waits for ever: loom reports threads that
-//! all wait as a deadlock.
+//! A job that is given to a pool is done once, or taken back once. No thread waits for ever: loom reports a deadlock.
 
 use std::sync::Arc;
 
@@ -89,7 +88,7 @@ fn a_job_is_done_or_taken_back_and_the_end_of_the_pool_waits_for_what_is_under_w
         // The numbers of the jobs have no digit in common.
         let is_done = |worth| under_way / worth % 10 <= done / worth % 10;
         assert!(is_done(1) && is_done(10), "{under_way} {done}");
-        // Jobs that nobody had begun are dropped with the pool.
+        // Jobs that were not begun are dropped with the pool.
         assert!([0, 1, 10, 11].contains(&done), "{done}");
         assert!(!is_taken || done >= 10, "{done}");
         assert!(!helped || done > 0, "{done}");

@@ -190,7 +190,7 @@ impl Handle {
         }
         // If processes have read it, it was not cut off: it is damaged, and stays for them.
         read(self.packed.expect_newest(self.frames_in_database()))?;
-        // With it nobody else writes to the database. There may be no index yet, as before SQLite makes one.
+        // With this lock no other handle writes to the database. The index may not be there yet.
         let is_ours = self.index_locks.has(CHECKPOINT_LOCK) || locks.contains(&CHECKPOINT_LOCK);
         let pass = |handle: &Handle, flags| {
             let flags = flags | SQLITE_SHM_EXCLUSIVE;
