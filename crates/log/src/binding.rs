@@ -41,6 +41,23 @@ pub struct FileState {
     pub end: End,
     /// Only a part of it is: without that log the file is no database.
     pub is_unfinished: bool,
+    /// A mark says that a power loss leaves this commit.
+    pub is_durable: bool,
+}
+
+/// The record of a commit of the file, which is not looked into here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BaseCommit(pub [u8; 256]);
+
+/// The part of the file that a log needs: who writes to the file leaves it there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Needed {
+    /// None of it.
+    Nothing,
+    /// All that this commit has.
+    Commit(BaseCommit),
+    /// It cannot be told: all that was ever written.
+    Everything,
 }
 
 /// The file that a log is for.
@@ -56,6 +73,23 @@ pub trait BoundTo {
     /// # Errors
     /// If that fails.
     fn make_durable(&self) -> io::Result<()>;
+
+    /// The commit that a log which begins now may stand on: the newest one, of which a mark says that it is durable. Who
+    /// writes to the file after it looks at the log first. `None`: on nothing.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    fn base_commit(&self) -> io::Result<Option<BaseCommit>> {
+        Ok(None)
+    }
+
+    /// Fills `buf` with a page as this commit has it. False if it has no such page.
+    ///
+    /// # Errors
+    /// Of the kind `InvalidData` if it is no longer there, or damaged; the storage's.
+    fn base_page(&self, _commit: &BaseCommit, _page: u32, _buf: &mut [u8]) -> io::Result<bool> {
+        Ok(false)
+    }
 }
 
 /// Nothing that changes.
@@ -154,6 +188,7 @@ mod tests {
             next,
             end: End { place: 5, link: 6 },
             is_unfinished: false,
+            is_durable: true,
         }
     }
 

@@ -59,7 +59,7 @@ mod sessions;
 pub mod testing;
 mod versions;
 
-pub use binding::{BoundTo, End, FileState, Refusal, random_number};
+pub use binding::{BaseCommit, BoundTo, End, FileState, Needed, Refusal, random_number};
 pub use error::{Error, Result};
 pub use format::head::FileKind;
 pub use log::Log;

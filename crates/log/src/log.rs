@@ -7,7 +7,7 @@ use litepack_io::cache::Cache;
 use litepack_io::memory::{append, copy, with_room, zeros};
 use litepack_io::storage::Storage;
 
-use crate::binding::{Binding, BoundTo, End, FileState, Refusal, Verdict};
+use crate::binding::{Binding, BoundTo, End, FileState, Needed, Refusal, Verdict};
 use crate::error::{Error, Result};
 use crate::format::head::{
     Generation, HEAD_LEN, HINT_OFFSET, Head, RECORDS_START, SLOT_OFFSETS, WAL_HEADER_LEN, page_size,
@@ -154,6 +154,15 @@ impl<S: Storage> Log<S> {
         };
         let tail = end((self.medium.tail(), opened.link));
         (opened.generation.binding.own, tail, synced)
+    }
+
+    /// The part of its file that the log needs, asked by who is about to write to the file. A power loss does not bring
+    /// back a log that needs more. No lock is needed for it.
+    ///
+    /// # Errors
+    /// The storage's.
+    pub fn needed(&mut self) -> Result<Needed> {
+        Ok(Needed::Nothing)
     }
 
     /// Says what the caller knows of others: as long as the number is the same, none of them begins a new generation, and

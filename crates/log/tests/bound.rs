@@ -48,6 +48,7 @@ impl File {
             next: 1,
             end: End::default(),
             is_unfinished: false,
+            is_durable: true,
         };
         File(Arc::new(Mutex::new(Inner {
             state,

@@ -330,6 +330,7 @@ fn a_log_of_another_kind_is_refused() {
         next: 1,
         end: End::default(),
         is_unfinished: false,
+        is_durable: true,
     };
     let open = |disk: &Disk, which: usize, is_bound: bool| {
         let log = match is_bound {

@@ -168,6 +168,7 @@ pub fn state_for_log(file: &FileState) -> litepack_log::FileState {
             link: file.log.link,
         },
         is_unfinished: file.log.unfinished != 0,
+        is_durable: file.is_durable,
     }
 }
 
