@@ -51,6 +51,7 @@ pub struct BaseCommit(pub [u8; 256]);
 
 /// The part of the file that a log needs: who writes to the file leaves it there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::large_enum_variant, reason = "there is one at a time")]
 pub enum Needed {
     /// None of it.
     Nothing,

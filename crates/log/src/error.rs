@@ -28,6 +28,9 @@ pub enum Error {
          they were copied together"
     )]
     NotNeeded(Refusal),
+    /// It stands on its file, which cannot be asked.
+    #[error("the WAL stands on its database, and cannot be read without it")]
+    NoFile,
     /// There is no memory for it.
     #[error("out of memory")]
     OutOfMemory,
@@ -39,6 +42,12 @@ pub enum Error {
 impl Error {
     pub(crate) fn damaged(place: u64, what: &'static str) -> Error {
         Error::Damaged { place, what }
+    }
+
+    pub(crate) fn restless() -> Error {
+        Error::Io(io::Error::other(
+            "the database and its log change all the time",
+        ))
     }
 
     /// Why a page at this place did not decode.

@@ -16,6 +16,8 @@
 //! ```text
 //! log.rs         reads, writes and syncs at SQLite's offsets
 //! binding.rs     which state of which file it follows
+//! base.rs        the page of that file that a first version stands on
+//! needs.rs       which part of that file it needs, and what is durable
 //! generation.rs  what is known of the newest generation; taking up what was appended
 //! aside.rs       copying what is about to be written over
 //! records.rs     a record at a place; what vouches for a record that is not whole
@@ -38,6 +40,7 @@
 )]
 
 pub mod aside;
+mod base;
 mod binding;
 mod error;
 mod format;
@@ -45,6 +48,7 @@ mod generation;
 mod index;
 mod log;
 mod medium;
+mod needs;
 mod pages;
 mod records;
 mod seal;
@@ -63,3 +67,4 @@ pub use binding::{BaseCommit, BoundTo, End, FileState, Needed, Refusal, random_n
 pub use error::{Error, Result};
 pub use format::head::FileKind;
 pub use log::Log;
+pub use needs::Synced;

@@ -7,23 +7,28 @@ use litepack_io::cache::Cache;
 use litepack_io::memory::{append, copy, with_room, zeros};
 use litepack_io::storage::Storage;
 
-use crate::binding::{Binding, BoundTo, End, FileState, Needed, Refusal, Verdict};
+use crate::base;
+use crate::binding::{BaseCommit, Binding, BoundTo, End, FileState, Needed, Refusal, Verdict};
 use crate::error::{Error, Result};
 use crate::format::head::{
-    Generation, HEAD_LEN, HINT_OFFSET, Head, RECORDS_START, SLOT_OFFSETS, WAL_HEADER_LEN, page_size,
+    Generation, HEAD_LEN, HINT_OFFSET, Head, RECORDS_START, SLOT_OFFSETS, WAL_HEADER_LEN,
+    may_stand, page_size,
 };
 use crate::format::record::{
-    Base, DEPTH_MAX, FRAME_HEADER_LEN, Form, Frame, PageVersion, is_commit, page_of,
+    Base, DEPTH_MAX, FRAME_HEADER_LEN, Form, Frame, PageVersion, is_commit, page_of, sum_of,
 };
-use crate::generation::{Opened, base_of};
+use crate::generation::{Opened, base_of, first_budget};
 use crate::medium::Medium;
+use crate::needs::{self, Synced};
 use crate::pages::Pages;
 
 /// Once a generation has begun, the file is cut to so many bytes. SQLite's own limit (`journal_size_limit`) compares the
 /// size of the WAL, which is that of its newest generation.
 const LEN_KEPT: u64 = 16 << 20;
+/// So many generations are begun until none of the file's commits comes in between. The next one stands on nothing.
+const BEGINNINGS_MAX: usize = 4;
 /// How often the file and the log are looked at until both stay as they were.
-const LOOKS_MAX: usize = 1000;
+pub(crate) const LOOKS_MAX: usize = 1000;
 
 /// A log that is open. Others may have the same file open; SQLite's locks decide which of them writes.
 pub struct Log<S> {
@@ -40,6 +45,7 @@ pub struct Log<S> {
     file: Option<Box<dyn BoundTo + Send>>,
     /// Of that file, if it is encrypted.
     keys: Option<Arc<Keys>>,
+    synced: Synced,
     pages: Pages,
     half: Option<Half>,
     /// What the caller says of others, and what it said when this handle last looked.
@@ -87,6 +93,7 @@ impl<S: Storage> Log<S> {
             is_looked_at: false,
             file: None,
             keys: None,
+            synced: Synced::default(),
             pages: Pages::default(),
             half: None,
             view: None,
@@ -116,6 +123,12 @@ impl<S: Storage> Log<S> {
     pub fn with_keys(mut self, keys: Option<Arc<Keys>>) -> Log<S> {
         self.set_keys(keys.as_ref());
         self
+    }
+
+    /// The same beside other handles of this process that share this.
+    #[must_use]
+    pub fn with_synced(self, synced: Synced) -> Log<S> {
+        Log { synced, ..self }
     }
 
     /// The file has these keys now.
@@ -162,7 +175,8 @@ impl<S: Storage> Log<S> {
     /// # Errors
     /// The storage's.
     pub fn needed(&mut self) -> Result<Needed> {
-        Ok(Needed::Nothing)
+        let file = self.file.as_deref();
+        needs::needed(&self.medium, file, self.keys.as_deref(), &self.synced)
     }
 
     /// Says what the caller knows of others: as long as the number is the same, none of them begins a new generation, and
@@ -236,19 +250,11 @@ impl<S: Storage> Log<S> {
     pub fn sync(&mut self) -> Result<()> {
         // Others may have begun a new generation, and its records are not for us to write again.
         self.refresh()?;
+        self.sync_file()?;
         let Some(opened) = &mut self.opened else {
-            return Ok(self.medium.storage().sync()?);
+            return Ok(());
         };
         let tail = self.medium.tail();
-        if let Err(error) = self.medium.storage().sync() {
-            // SQLite gives up the transaction.
-            self.half = None;
-            // What fails here is tried again with the next write: it finds the log anew.
-            let again = self.medium.write_again(0, RECORDS_START);
-            let again = again.and_then(|()| self.medium.write_again(opened.synced, tail));
-            self.is_lost |= again.is_err();
-            return Err(error.into());
-        }
         (opened.synced, opened.synced_here) = (tail, (tail, opened.link));
         // Later, in a checkpoint, another process may append meanwhile: what it wrote must not be cut off.
         if std::mem::take(&mut self.is_begun) && tail == RECORDS_START {
@@ -261,6 +267,37 @@ impl<S: Storage> Log<S> {
         {
             opened.hinted = Some(root);
         }
+        Ok(())
+    }
+
+    /// Syncs the file, for one who keeps others from beginning a generation. What an earlier sync gave up counts, too.
+    fn sync_file(&mut self) -> Result<()> {
+        if self.synced.has_given_up() {
+            self.write_again()?;
+        }
+        if let Err(error) = self.medium.storage().sync() {
+            self.synced.gives_up();
+            // SQLite gives up the transaction.
+            self.half = None;
+            // Where this fails it is done before the next sync.
+            let _ = self.write_again();
+            return Err(error.into());
+        }
+        self.synced.note(self.id());
+        Ok(())
+    }
+
+    /// Writes again what a failed sync may have given up.
+    fn write_again(&mut self) -> Result<()> {
+        let again = self.medium.write_head_again();
+        let again = again.and_then(|()| match &self.opened {
+            Some(opened) => (self.medium).write_again(opened.synced, self.medium.tail()),
+            None => Ok(()),
+        });
+        // The next write finds the log anew.
+        self.is_lost |= again.is_err();
+        again?;
+        self.synced.is_written_again();
         Ok(())
     }
 
@@ -313,9 +350,7 @@ impl<S: Storage> Log<S> {
                 return Err(Error::NotNeeded(refused));
             }
         }
-        Err(Error::Io(std::io::Error::other(
-            "the database and its log change all the time",
-        )))
+        Err(Error::restless())
     }
 
     /// The state of the file that the log is for.
@@ -530,8 +565,12 @@ impl<S: Storage> Log<S> {
         let mut differences = with_room(usize::from(DEPTH_MAX))?;
         loop {
             let loaded = opened.frame(place, &self.medium)?;
-            let version = loaded.frame(&opened.generation, number)?.page;
-            let version = version.ok_or_else(|| no_page(place))?;
+            let frame = loaded.frame(&opened.generation, number)?;
+            let version = frame.page.ok_or_else(|| no_page(place))?;
+            if let Form::First(sum) = version.form {
+                let (file, generation) = (self.file.as_deref(), &opened.generation);
+                base::read(file, generation, frame.header, sum, place, page)?;
+            }
             let Some(base) = base_of(version.form, limit, place)? else {
                 self.pages.decode(version, page, place)?;
                 break;
@@ -575,12 +614,39 @@ impl<S: Storage> Log<S> {
 
     /// Begins a generation.
     fn begin(&mut self, wal_header: [u8; WAL_HEADER_LEN]) -> Result<()> {
-        let page_size = page_size(&wal_header).map_err(Error::Refused)?;
+        page_size(&wal_header).map_err(Error::Refused)?;
         self.refresh()?;
+        for _ in 0..BEGINNINGS_MAX {
+            let base = self.base_commit()?;
+            self.begin_on(base, wal_header)?;
+            // One who made another commit meanwhile has not seen the slot, nor has who came after that. The slot is
+            // not written again: others may have read it, and one that is torn brings the generation before back.
+            if base.is_none() || self.base_commit()? == base {
+                return Ok(());
+            }
+        }
+        self.begin_on(None, wal_header)
+    }
+
+    /// The commit that a generation may stand on.
+    fn base_commit(&self) -> Result<Option<BaseCommit>> {
+        match &self.file {
+            Some(file) => Ok(file.base_commit()?),
+            None => Ok(None),
+        }
+    }
+
+    /// Begins a generation that stands on this commit of the file.
+    fn begin_on(
+        &mut self,
+        base: Option<BaseCommit>,
+        wal_header: [u8; WAL_HEADER_LEN],
+    ) -> Result<()> {
+        let page_size = page_size(&wal_header).map_err(Error::Refused)?;
         let keys = self.keys.clone();
         let is_refused = self.refused.is_some();
         let following = match Head::decode(&self.head, keys.as_deref()) {
-            // Nobody has vouched for the number of one that is not this file's.
+            // Its number is not vouched for if it is not this file's.
             Head::Newest { generation, .. }
                 if is_refused || refused_key(&generation, keys.as_deref()).is_some() =>
             {
@@ -610,16 +676,20 @@ impl<S: Storage> Log<S> {
             wal_header,
             page_size,
             binding,
+            base: base.filter(|_| state.is_some()),
             signature: None,
         };
         let generation = generation.signed(keys.as_deref());
+        if !is_cut {
+            self.make_former_durable(&generation)?;
+        }
         self.forget();
         let offset = SLOT_OFFSETS.get(slot).copied().unwrap_or(0);
         if is_cut {
             // Nothing in plain stays in the log of an encrypted file, and no slot with a higher number, also after a
             // power loss.
             self.medium.storage().truncate(0)?;
-            self.medium.storage().sync()?;
+            self.sync_file()?;
         }
         self.medium.begin()?;
         (self.medium.storage()).write_at(&generation.encode(), offset)?;
@@ -627,6 +697,17 @@ impl<S: Storage> Log<S> {
         self.opened = Some(Opened::new(generation, keys.as_ref()));
         self.is_begun = true;
         self.seen = self.view;
+        Ok(())
+    }
+
+    /// Before a slot is written: what the head says is durable, also that it says nothing. A power loss that takes one
+    /// slot and tears the next would bring back a generation that stands on what is gone. If no slot stands on anything,
+    /// and none is to, there is nothing of the kind.
+    fn make_former_durable(&mut self, next: &Generation) -> Result<()> {
+        let may_stand = next.base.is_some() || may_stand(&self.head);
+        if may_stand && !self.synced.has(self.id()) {
+            self.sync_file()?;
+        }
         Ok(())
     }
 
@@ -741,7 +822,7 @@ impl<S: Storage> Log<S> {
     ) -> Result<()> {
         let mut stored = Vec::new();
         let form = match page {
-            Some(page) => Some(self.encode(page_number, page, &mut stored)?),
+            Some(page) => Some(self.encode(page_number, page, header.is_some(), &mut stored)?),
             None => None,
         };
         let opened = self.opened.as_mut().ok_or(NO_HEADER)?;
@@ -763,14 +844,43 @@ impl<S: Storage> Log<S> {
     }
 
     /// Appends the next version of a page to `stored`, in the form that takes the fewest bytes.
-    fn encode(&mut self, number: u32, page: &[u8], stored: &mut Vec<u8>) -> Result<Form> {
+    fn encode(
+        &mut self,
+        number: u32,
+        page: &[u8],
+        has_header: bool,
+        stored: &mut Vec<u8>,
+    ) -> Result<Form> {
         let opened = self.opened.as_ref().ok_or(NO_HEADER)?;
         if let Some((base, budget)) = opened.versions.base(number)
             && self.encode_changes(base, page, budget, stored)?
         {
             return Ok(Form::Changes(base));
         }
+        if let Some(form) = self.encode_first(number, page, stored, has_header)? {
+            return Ok(form);
+        }
         self.pages.encode_whole(page, stored)
+    }
+
+    /// The same as what changed since the commit that the generation stands on, if that is short.
+    fn encode_first(
+        &mut self,
+        number: u32,
+        page: &[u8],
+        stored: &mut Vec<u8>,
+        has_header: bool,
+    ) -> Result<Option<Form>> {
+        let opened = self.opened.as_ref().filter(|_| has_header);
+        let Some(generation) = opened.map(|opened| &opened.generation) else {
+            return Ok(None);
+        };
+        let Some(base) = base::to_stand_on(self.file.as_deref(), generation, number)? else {
+            return Ok(None);
+        };
+        let budget = first_budget(page.len());
+        let is_one = Pages::encode_changes(page, &base, budget, stored)?;
+        Ok(is_one.then(|| Form::First(sum_of(&base))))
     }
 
     /// The same as what changed since an earlier version; false if that takes more than `budget`.
@@ -792,7 +902,7 @@ impl<S: Storage> Log<S> {
         match decoded {
             Ok(()) => Pages::encode_changes(page, &bytes, budget, stored),
             // Reading it is an error. This version can do without it.
-            Err(Error::Damaged { .. }) => Ok(false),
+            Err(Error::Damaged { .. } | Error::NoFile) => Ok(false),
             Err(error) => Err(error),
         }
     }
@@ -825,7 +935,7 @@ fn now() -> u64 {
 }
 
 /// Why a generation is not one of these keys, or of none, if it is not.
-fn refused_key(generation: &Generation, keys: Option<&Keys>) -> Option<Refusal> {
+pub(crate) fn refused_key(generation: &Generation, keys: Option<&Keys>) -> Option<Refusal> {
     match keys {
         None => generation.signature.map(|_| Refusal::Encrypted),
         Some(_) if generation.signature.is_none() => Some(Refusal::NotEncrypted),

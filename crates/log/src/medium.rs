@@ -99,6 +99,18 @@ impl<S: Storage> Medium<S> {
         Ok(())
     }
 
+    /// The same of the head. Where the file was cut, what the cut took off there must not come back either.
+    pub fn write_head_again(&self) -> Result<()> {
+        let len = self.storage.len()?;
+        if len >= RECORDS_START {
+            return self.write_again(0, RECORDS_START);
+        }
+        let mut head = self.read(0, PART)?;
+        resize(&mut head, usize::try_from(RECORDS_START).unwrap_or(PART))?;
+        self.storage.write_at(&head, 0)?;
+        Ok(self.storage.truncate(len)?)
+    }
+
     /// Cuts the file to `len` bytes if it is longer, but not into its records.
     pub fn shorten(&mut self, len: u64) -> Result<()> {
         let len = len.max(self.tail);

@@ -217,7 +217,7 @@ impl Pages {
         let codec = match version.form {
             Form::Raw => Codec::Raw,
             Form::Zstd => Codec::Zstd,
-            Form::Changes(_) => {
+            Form::Changes(_) | Form::First(_) => {
                 return match changes::apply(version.stored, page) {
                     true => Ok(()),
                     false => Err(Error::damaged(place, "changes are not within the page")),

@@ -281,6 +281,7 @@ mod tests {
             wal_header: [0; 32],
             page_size: 512,
             binding: Binding::default(),
+            base: None,
             signature: None,
         }
     }

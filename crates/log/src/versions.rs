@@ -19,24 +19,24 @@ pub(crate) struct Versions {
 
 #[derive(Clone, Copy, Debug)]
 struct Chain {
-    /// The last whole version, and how many bytes it takes.
+    /// The last version that stands on none in the log, and how many bytes the changes to it may take.
     whole: u64,
-    whole_len: usize,
+    budget: usize,
     /// The newest version, and how many differences it has below it.
     newest: u64,
     depth: u8,
 }
 
 impl Versions {
-    /// The base of the next version of a page, if one is known, and how many bytes the changes may take: more than
-    /// that the page takes by itself.
+    /// The base of the next version of a page, if one is known, and how many bytes the changes may take: with more than
+    /// that a whole one is shorter.
     pub fn base(&self, page: u32) -> Option<(Base, usize)> {
         let chain = self.newer.get(&page).or_else(|| self.older.get(&page))?;
         let (place, depth) = match chain.depth {
             DEPTH_MAX => (chain.whole, 1),
             depth => (chain.newest, depth + 1),
         };
-        Some((Base { place, depth }, chain.whole_len))
+        Some((Base { place, depth }, chain.budget))
     }
 
     /// The newest version of a page, if it is known.
@@ -45,8 +45,8 @@ impl Versions {
         Some(chain.newest)
     }
 
-    /// A version of a page is at `place`.
-    pub fn note(&mut self, page: u32, place: u64, form: Form, stored: usize) {
+    /// A version of a page is at `place`. If it stands on none, changes to it may take so many bytes.
+    pub fn note(&mut self, page: u32, place: u64, form: Form, budget: usize) {
         let known = self
             .newer
             .get(&page)
@@ -55,7 +55,7 @@ impl Versions {
         let chain = match form.base() {
             None => Some(Chain {
                 whole: place,
-                whole_len: stored,
+                budget,
                 newest: place,
                 depth: 0,
             }),

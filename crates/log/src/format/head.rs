@@ -4,6 +4,8 @@
 //! torn means that nothing of that generation is there.
 //!
 //! Those of a sealed log are signed, too: they hold no secret, but only the key can make them.
+//!
+//! The slot of a generation that stands on a commit of its file has a copy of that commit's record.
 
 use std::io;
 
@@ -12,12 +14,14 @@ use litepack_io::bytes::Reader;
 use litepack_io::storage::ReadAt;
 use twox_hash::XxHash3_64;
 
-use crate::binding::Binding;
+use crate::binding::{BaseCommit, Binding};
 
 /// Offsets of the slots.
 pub const SLOT_OFFSETS: [u64; 2] = [0, 512];
 /// Bytes of a slot.
 pub const SLOT_LEN: usize = 128;
+/// Bytes of the slot of a generation that stands on a commit.
+pub const STANDING_SLOT_LEN: usize = 384;
 /// Offset of the hint.
 pub const HINT_OFFSET: u64 = 1024;
 /// Bytes of the hint.
@@ -35,11 +39,12 @@ pub const SLOT_MAGIC: [u8; 8] = *b"LPlog\r\n\x1a";
 pub const HINT_MAGIC: [u8; 4] = *b"LPlh";
 const VERSION: u32 = 1;
 const SEALED_VERSION: u32 = 2;
+const STANDING_VERSION: u32 = 3;
+const STANDING_SEALED_VERSION: u32 = 4;
 /// What is signed begins with these words, which keep it apart from all else that is signed with the same key.
 const SLOT_SIGNED: &[u8] = b"litepack log slot";
 const HINT_SIGNED: &[u8] = b"litepack log hint";
-/// Bytes of a slot and of a hint that are signed.
-const SLOT_FIELDS: usize = 104;
+/// Bytes of a hint that are signed.
 const HINT_FIELDS: usize = 32;
 /// A signature, or zeros.
 type Signature = [u8; MAC_LEN];
@@ -61,6 +66,8 @@ pub struct Generation {
     pub page_size: usize,
     /// The file that it follows.
     pub binding: Binding,
+    /// The commit of that file that first versions of pages stand on; `None`: they stand on nothing.
+    pub base: Option<BaseCommit>,
     /// Of the slot of a sealed generation, by whichever key. `None`: its records are in plain.
     pub signature: Option<Signature>,
 }
@@ -93,18 +100,20 @@ impl Generation {
     }
 
     /// The slot that describes this generation.
-    pub fn encode(&self) -> [u8; SLOT_LEN] {
+    pub fn encode(&self) -> Vec<u8> {
         let mut out = self.fields();
         out.extend(self.signature.unwrap_or_default());
-        summed(out)
+        with_sum(out)
     }
 
     fn fields(&self) -> Vec<u8> {
-        let mut out = Vec::with_capacity(SLOT_LEN);
+        let mut out = Vec::with_capacity(STANDING_SLOT_LEN);
         out.extend(SLOT_MAGIC);
-        let version = match self.signature {
-            None => VERSION,
-            Some(_) => SEALED_VERSION,
+        let version = match (&self.base, self.signature) {
+            (None, None) => VERSION,
+            (None, Some(_)) => SEALED_VERSION,
+            (Some(_), None) => STANDING_VERSION,
+            (Some(_), Some(_)) => STANDING_SEALED_VERSION,
         };
         out.extend(version.to_le_bytes());
         out.extend([0; 4]);
@@ -114,14 +123,25 @@ impl Generation {
         out.extend(self.binding.identity);
         out.extend(self.binding.own.to_le_bytes());
         out.extend(self.binding.after.to_le_bytes());
-        debug_assert_eq!(out.len(), SLOT_FIELDS);
+        if let Some(BaseCommit(record)) = &self.base {
+            out.extend(record);
+        }
         out
     }
 
     fn decode(bytes: &[u8]) -> Option<Generation> {
-        let mut reader = Reader::new(unsummed(bytes)?);
+        let version = Reader::new(bytes.get(SLOT_MAGIC.len()..)?).u32()?;
+        let (stands, is_sealed) = match version {
+            VERSION => (false, false),
+            SEALED_VERSION => (false, true),
+            STANDING_VERSION => (true, false),
+            STANDING_SEALED_VERSION => (true, true),
+            _ => return None,
+        };
+        let len = if stands { STANDING_SLOT_LEN } else { SLOT_LEN };
+        let mut reader = Reader::new(unsummed(bytes.get(..len)?)?);
         let is_slot = reader.bytes(SLOT_MAGIC.len())? == SLOT_MAGIC;
-        let version = reader.u32()?;
+        reader.u32()?;
         let known = is_slot && reader.u32()? == 0;
         let seq = reader.u64()?;
         let id = reader.bytes(16)?.try_into().ok()?;
@@ -131,11 +151,15 @@ impl Generation {
             own: reader.u64()?,
             after: reader.u64()?,
         };
+        let base = match stands {
+            true => Some(BaseCommit(reader.bytes(256)?.try_into().ok()?)),
+            false => None,
+        };
         let signature: Signature = reader.rest().try_into().ok()?;
-        let signature = match version {
-            VERSION if signature == Signature::default() => None,
-            SEALED_VERSION => Some(signature),
-            _ => return None,
+        let signature = match is_sealed {
+            true => Some(signature),
+            false if signature == Signature::default() => None,
+            false => return None,
         };
         let page_size = page_size(&wal_header).ok()?;
         known.then_some(Generation {
@@ -144,6 +168,7 @@ impl Generation {
             wal_header,
             page_size,
             binding,
+            base,
             signature,
         })
     }
@@ -234,10 +259,14 @@ fn is_signed(keys: &Keys, name: &[u8], fields: &[u8], signature: &[u8]) -> bool 
     keys.is_signed(&[name, fields].concat(), signature)
 }
 
-fn summed<const N: usize>(mut content: Vec<u8>) -> [u8; N] {
+fn summed<const N: usize>(content: Vec<u8>) -> [u8; N] {
+    with_sum(content).try_into().unwrap_or([0; N])
+}
+
+fn with_sum(mut content: Vec<u8>) -> Vec<u8> {
     let sum = XxHash3_64::oneshot_with_seed(0, &content);
     content.extend(sum.to_le_bytes());
-    content.try_into().unwrap_or([0; N])
+    content
 }
 
 fn unsummed(bytes: &[u8]) -> Option<&[u8]> {
@@ -248,6 +277,7 @@ fn unsummed(bytes: &[u8]) -> Option<&[u8]> {
 
 /// The head says this.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::large_enum_variant, reason = "there is one at a time")]
 pub enum Head {
     /// No generation was ever begun.
     Empty,
@@ -273,15 +303,7 @@ impl Head {
         if FileKind::of(bytes) == FileKind::Wal {
             return Head::Broken;
         }
-        let slots = SLOT_OFFSETS.map(|offset| {
-            let start = usize::try_from(offset)
-                .unwrap_or(usize::MAX)
-                .min(bytes.len());
-            let slot = bytes.get(start..).unwrap_or_default();
-            let slot = slot.get(..SLOT_LEN).unwrap_or(slot);
-            (Generation::decode(slot), slot.iter().all(|byte| *byte == 0))
-        });
-        let [(a, a_is_zero), (b, b_is_zero)] = slots;
+        let [(a, a_is_zero), (b, b_is_zero)] = slots(bytes);
         let (generation, slot, is_other_broken) = match (a, b) {
             (Some(a), Some(b)) if b.seq > a.seq => (b, 1, false),
             (Some(a), Some(_)) => (a, 0, false),
@@ -298,6 +320,25 @@ impl Head {
             is_other_broken,
             hint,
         }
+    }
+}
+
+/// The generation in each slot, if there is one, and whether the slot is zero.
+fn slots(head: &[u8]) -> [(Option<Generation>, bool); 2] {
+    SLOT_OFFSETS.map(|offset| {
+        let start = usize::try_from(offset).unwrap_or(usize::MAX);
+        let slot = head.get(start.min(head.len())..).unwrap_or_default();
+        let slot = slot.get(..STANDING_SLOT_LEN).unwrap_or(slot);
+        (Generation::decode(slot), slot.iter().all(|byte| *byte == 0))
+    })
+}
+
+/// Whether a generation of a file with this head, or one that was cut off it, may stand on a commit.
+pub fn may_stand(head: &[u8]) -> bool {
+    match slots(head) {
+        [(Some(a), _), (Some(b), _)] => a.base.is_some() || b.base.is_some(),
+        [(Some(one), _), (None, true)] | [(None, true), (Some(one), _)] => one.base.is_some(),
+        _ => true,
     }
 }
 

@@ -42,6 +42,8 @@ const HAS_HEADER: u8 = 1;
 const HEADER_AS_IT_IS: u8 = 2;
 const HAS_PAGE: u8 = 4;
 const HAS_WITNESS: u8 = 8;
+/// The form of what stands on a commit of the file.
+const FIRST: u8 = 10;
 
 /// A record that is whole.
 #[derive(Clone, Debug)]
@@ -103,6 +105,11 @@ pub fn encode(
     let sum = XxHash3_64::oneshot_with_seed(generation.seed(place), sealed);
     out.extend(sum.to_le_bytes());
     Ok(low(sum))
+}
+
+/// The sum of a page that a first version stands on.
+pub fn sum_of(page: &[u8]) -> u32 {
+    low(XxHash3_64::oneshot(page))
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "the low half is meant")]
@@ -203,6 +210,9 @@ pub enum Form {
     Zstd,
     /// The bytes in which it differs from another version.
     Changes(Base),
+    /// The bytes in which it differs from the page as the commit has it that the generation stands on. That page has
+    /// this sum.
+    First(u32),
 }
 
 /// The version that another one stands on.
@@ -215,10 +225,10 @@ pub struct Base {
 }
 
 impl Form {
-    /// The version that it stands on.
+    /// The version in the log that it stands on.
     pub fn base(self) -> Option<Base> {
         match self {
-            Form::Raw | Form::Zstd => None,
+            Form::Raw | Form::Zstd | Form::First(_) => None,
             Form::Changes(base) => Some(base),
         }
     }
@@ -288,10 +298,14 @@ impl<'a> Frame<'a> {
             match page.form {
                 Form::Raw => out.push(0),
                 Form::Zstd => out.push(1),
-                Form::Changes(base) => out.push(1 + base.depth),
-            }
-            if let Some(base) = page.form.base() {
-                put_varint(out, place - base.place.min(place));
+                Form::Changes(base) => {
+                    out.push(1 + base.depth);
+                    put_varint(out, place - base.place.min(place));
+                }
+                Form::First(sum) => {
+                    out.push(FIRST);
+                    out.extend(sum.to_le_bytes());
+                }
             }
             out.extend(page.stored);
         }
@@ -326,6 +340,10 @@ impl<'a> Frame<'a> {
             let form = match reader.u8()? {
                 0 => Form::Raw,
                 1 => Form::Zstd,
+                // The header tells which page it is.
+                FIRST if header.is_some() && generation.base.is_some() => {
+                    Form::First(reader.u32()?)
+                }
                 form => Form::Changes(Base {
                     place: reader.varint().filter(|back| *back > 0).and_then(before)?,
                     depth: (form - 1 <= DEPTH_MAX).then_some(form - 1)?,

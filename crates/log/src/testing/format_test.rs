@@ -1,6 +1,6 @@
 //! docs/format.md against the code: what stands under "Log".
 
-use crate::binding::Binding;
+use crate::binding::{BaseCommit, Binding};
 use crate::format::head::*;
 use crate::format::node::{FANOUT, Node, Places, Root};
 use crate::format::record::{self, *};
@@ -53,6 +53,7 @@ fn generation() -> Generation {
             own: 88,
             after: 99,
         },
+        base: None,
         signature: None,
     }
 }
@@ -63,6 +64,7 @@ fn constants_are_as_documented() {
         ("SLOT_A_OF_LOG", SLOT_OFFSETS[0]),
         ("SLOT_B_OF_LOG", SLOT_OFFSETS[1]),
         ("SLOT_LEN", SLOT_LEN as u64),
+        ("STANDING_SLOT_LEN", STANDING_SLOT_LEN as u64),
         ("HINT_OFFSET", HINT_OFFSET),
         ("HINT_LEN", HINT_LEN as u64),
         ("RECORDS_START", RECORDS_START),
@@ -211,8 +213,8 @@ fn sealed_slots_and_hints_are_as_documented() {
     changed.binding.after += 1;
     assert!(!changed.is_signed_by(&keys));
     // A version says whether there is a signature.
-    for (version, signature, is_one) in [(1, 0, true), (1, 1, false), (2, 0, true), (3, 0, false)] {
-        let mut slot = slot;
+    for (version, signature, is_one) in [(1, 0, true), (1, 1, false), (2, 0, true), (5, 0, false)] {
+        let mut slot = slot.clone();
         slot[8] = version;
         slot[104..120].fill(signature);
         let sum = twox_hash::XxHash3_64::oneshot_with_seed(0, &slot[..120]);
@@ -220,6 +222,64 @@ fn sealed_slots_and_hints_are_as_documented() {
         let found = matches!(Head::decode(&slot, None), Head::Newest { .. });
         assert_eq!(found, is_one, "{version}, {signature}");
     }
+}
+
+/// A generation that stands on a commit.
+fn standing() -> Generation {
+    Generation {
+        base: Some(BaseCommit([6; 256])),
+        ..generation()
+    }
+}
+
+#[test]
+fn slots_with_a_commit_are_as_documented() {
+    let keys = litepack_cipher::Keys::new(&[3; 32], b"fedcba9876543210").unwrap();
+    let by_hand = ByHand::new(&[3; 32], b"fedcba9876543210");
+    for (keys, version) in [(None, 3), (Some(&keys), 4)] {
+        let generation = standing().signed(keys);
+        let slot = generation.encode();
+        let mut plain = self::generation().encode();
+        plain[8] = version;
+        let signature = match keys {
+            None => vec![0; 16],
+            Some(_) => by_hand.signature(&[b"litepack log slot", &slot[..360]].concat()),
+        };
+        let sum = twox_hash::XxHash3_64::oneshot_with_seed(0, &slot[..376]).to_le_bytes();
+        let expected: [(&str, &[u8]); 4] = [
+            ("fields", &plain[..104]),
+            ("record", &[6; 256]),
+            ("signature", &signature),
+            ("checksum", &sum),
+        ];
+        let found = fields("### Slot with a commit", &slot);
+        for ((name, bytes), expected) in found.iter().zip(expected) {
+            assert_eq!((name.as_str(), *bytes), expected);
+        }
+        let mut head = vec![0; HEAD_LEN];
+        head[512..896].copy_from_slice(&slot);
+        let is_it = |head: &[u8]| match Head::decode(head, keys) {
+            Head::Newest {
+                generation: found, ..
+            } => found == generation,
+            _ => false,
+        };
+        assert!(is_it(&head) && may_stand(&head));
+        let mut other = self::generation();
+        other.seq = 1;
+        // Behind a shorter slot may be the rest of a longer one.
+        head[..384].copy_from_slice(&slot);
+        head[..128].copy_from_slice(&other.encode());
+        assert!(is_it(&head) && may_stand(&head));
+        for at in [104, 359, 370, 383] {
+            let mut head = head.clone();
+            head[512 + at] ^= 1;
+            assert!(!is_it(&head), "{at}");
+        }
+        head[512..640].copy_from_slice(&self::generation().encode());
+        assert!(!may_stand(&head));
+    }
+    assert!(may_stand(&[]));
 }
 
 #[test]
@@ -288,7 +348,7 @@ fn header(salts: [u8; 8]) -> [u8; FRAME_HEADER_LEN] {
 
 #[test]
 fn frames_are_as_documented() {
-    let generation = generation();
+    let generation = standing();
     let of = |form, stored| Some(PageVersion { form, stored });
     let frame = |witness, header, page| Frame {
         number: 300,
@@ -301,7 +361,7 @@ fn frames_are_as_documented() {
         place: 5000 - 130,
         depth: 3,
     };
-    let cases: [(Frame, Vec<u8>); 5] = [
+    let cases: [(Frame, Vec<u8>); 6] = [
         (
             frame(None, usual, of(Form::Raw, b"page")),
             b"\x05\xac\x02\x80\x02\x03checksum\x00page".into(),
@@ -322,6 +382,10 @@ fn frames_are_as_documented() {
             frame(None, None, of(Form::Changes(base), b"c")),
             vec![4, 0xac, 2, 4, 0x82, 1, b'c'],
         ),
+        (
+            frame(None, usual, of(Form::First(0x0403_0201), b"c")),
+            b"\x05\xac\x02\x80\x02\x03checksum\x0a\x01\x02\x03\x04c".into(),
+        ),
     ];
     for (frame, bytes) in cases {
         let mut out = Vec::new();
@@ -333,6 +397,15 @@ fn frames_are_as_documented() {
         let page = |frame: &Frame<'_>| frame.page.map(|page| (page.form, page.stored.to_vec()));
         assert_eq!(page(&found), page(&frame));
     }
+    assert_eq!(
+        sum_of(b"page"),
+        (twox_hash::XxHash3_64::oneshot(b"page") & 0xffff_ffff) as u32
+    );
+    // Which page it is stands in the header, and the commit in the slot.
+    let first = b"\x05\x01\x80\x02\x03checksum\x0a\x01\x02\x03\x04c";
+    assert!(Frame::decode(first, 5000, &generation).is_some());
+    assert!(Frame::decode(first, 5000, &self::generation()).is_none());
+    assert!(Frame::decode(b"\x04\x01\x0a\x01\x02\x03\x04c", 5000, &generation).is_none());
     for bad in [
         &[0, 1][..],
         &[16, 1],

@@ -85,6 +85,7 @@ fn generation() -> Generation {
         wal_header,
         page_size: 512,
         binding: crate::binding::Binding::default(),
+        base: None,
         signature: None,
     }
 }

@@ -2,12 +2,14 @@
 #![allow(dead_code, unused_imports, reason = "each test uses a part")]
 
 mod disk;
+mod file;
 
 use litepack_io::random::SplitMix64;
 use litepack_io::storage::Storage;
 use litepack_log::{Error, Log, Result};
 
 pub use disk::{Disk, both, keys, keys_of, log, seal, seal_some, sealed, watch_for};
+pub use file::File;
 
 pub const HEADER: usize = 32;
 pub const FRAME_HEADER: usize = 24;

@@ -1,0 +1,161 @@
+//! The part of its file that a log needs, and what is durable of the log.
+//!
+//! Who writes to the file takes what the log does not need. A power loss must not bring back a log that needs more, so
+//! what was found is durable before it is told, also that there is nothing. A failed sync may have given up what it
+//! should have written, and a later one that returns proves nothing then. Only the holder of the lock to write can write
+//! it again: until then the log may need everything.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use litepack_cipher::Keys;
+use litepack_io::storage::Storage;
+
+use crate::binding::{BoundTo, FileState, Needed, Verdict};
+use crate::error::{Error, Result};
+use crate::format::head::{FileKind, Generation, HEAD_LEN, Head};
+use crate::log::{LOOKS_MAX, refused_key};
+use crate::medium::Medium;
+
+/// What syncs of a log's file have done. Handles of one process that share this know it of each other.
+#[derive(Clone, Debug, Default)]
+pub struct Synced(Arc<Mutex<Known>>);
+
+#[derive(Debug, Default)]
+struct Known {
+    /// The slot of this generation is durable.
+    generation: Option<[u8; 16]>,
+    /// A sync has failed, and what it gave up was not written again.
+    has_given_up: bool,
+}
+
+impl Synced {
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether the slot of this generation is durable.
+    pub(crate) fn has(&self, generation: Option<[u8; 16]>) -> bool {
+        generation.is_some() && self.known().generation == generation
+    }
+
+    /// A sync has returned that began when the file had the slot of this generation.
+    pub(crate) fn note(&self, generation: Option<[u8; 16]>) {
+        let mut known = self.known();
+        if !known.has_given_up && generation.is_some() {
+            known.generation = generation;
+        }
+    }
+
+    pub(crate) fn has_given_up(&self) -> bool {
+        self.known().has_given_up
+    }
+
+    /// A sync has failed.
+    pub(crate) fn gives_up(&self) {
+        *self.known() = Known {
+            generation: None,
+            has_given_up: true,
+        };
+    }
+
+    /// What was given up was written again, by the holder of the lock to write.
+    pub(crate) fn is_written_again(&self) {
+        self.known().has_given_up = false;
+    }
+}
+
+/// What the log in this file needs of the file that it is for.
+pub(crate) fn needed<S: Storage>(
+    medium: &Medium<S>,
+    file: Option<&(dyn BoundTo + Send)>,
+    keys: Option<&Keys>,
+    synced: &Synced,
+) -> Result<Needed> {
+    if synced.has_given_up() {
+        return Ok(Needed::Everything);
+    }
+    let (needed, generation) = look(medium, file, keys)?;
+    if !synced.has(generation) {
+        if let Err(error) = medium.storage().sync() {
+            synced.gives_up();
+            return Err(error.into());
+        }
+        synced.note(generation);
+    }
+    Ok(needed)
+}
+
+/// What it needs by its head, and the id of the newest generation.
+fn look<S: Storage>(
+    medium: &Medium<S>,
+    file: Option<&(dyn BoundTo + Send)>,
+    keys: Option<&Keys>,
+) -> Result<(Needed, Option<[u8; 16]>)> {
+    let state = || file.map(|file| file.state()).transpose();
+    let head = || medium.read(0, HEAD_LEN);
+    let (mut found, mut bytes) = (state()?.flatten(), head()?);
+    for _ in 0..LOOKS_MAX {
+        // Both were there together, and none was just being written.
+        let again = (head()?, state()?.flatten());
+        if again == (bytes.clone(), found) {
+            return Ok(by_head(&bytes, file.map(|_| found.as_ref()), keys));
+        }
+        (bytes, found) = again;
+    }
+    Err(Error::restless())
+}
+
+/// The same of a file that says this; `None` if it cannot be asked.
+fn by_head(
+    head: &[u8],
+    state: Option<Option<&FileState>>,
+    keys: Option<&Keys>,
+) -> (Needed, Option<[u8; 16]>) {
+    let is_unfinished = state.flatten().is_some_and(|state| state.is_unfinished);
+    let generation = match Head::decode(head, keys) {
+        Head::Newest { generation, .. } => generation,
+        _ if is_unfinished => return (Needed::Everything, None),
+        Head::Empty => return (Needed::Nothing, None),
+        // Who finds a way to read it may need it.
+        Head::Broken if FileKind::of(head) != FileKind::Wal => return (Needed::Everything, None),
+        // One of SQLite's stands on nothing.
+        Head::Broken => return (Needed::Nothing, None),
+    };
+    let needed = match generation.base {
+        None => Needed::Nothing,
+        Some(base) if !is_refused(&generation, state, keys) => Needed::Commit(base),
+        // If a power loss takes the commit that refuses it, it may follow the one before.
+        Some(_) => match state.flatten() {
+            Some(state) if state.is_durable && !is_unfinished => Needed::Nothing,
+            _ => Needed::Everything,
+        },
+    };
+    (needed, Some(generation.id))
+}
+
+fn is_refused(
+    generation: &Generation,
+    state: Option<Option<&FileState>>,
+    keys: Option<&Keys>,
+) -> bool {
+    let refuses = |state| matches!(generation.binding.judge(state), Verdict::Refused(_));
+    refused_key(generation, keys).is_some() || state.is_some_and(refuses)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sync_that_began_before_one_failed_is_not_believed() {
+        let synced = Synced::default();
+        synced.note(Some([1; 16]));
+        assert!(synced.has(Some([1; 16])) && !synced.has(None));
+        synced.gives_up();
+        synced.note(Some([1; 16]));
+        assert!(synced.has_given_up() && !synced.has(Some([1; 16])));
+        synced.is_written_again();
+        synced.note(Some([2; 16]));
+        assert!(synced.has(Some([2; 16])));
+    }
+}
