@@ -72,6 +72,15 @@ pub fn is_one(name: &OsStr) -> bool {
 
 /// A new temporary file beside a target of this name, locked until it is closed.
 pub fn create(directory: &Path, target: &OsStr) -> io::Result<NamedTempFile> {
+    create_while(directory, target, |_| ())
+}
+
+/// The same, where `others` do this when it is there and not locked.
+fn create_while(
+    directory: &Path,
+    target: &OsStr,
+    mut others: impl FnMut(&Path),
+) -> io::Result<NamedTempFile> {
     let mut result = Err(ErrorKind::AlreadyExists.into());
     for _ in 0..ATTEMPTS {
         let random = RandomState::new().hash_one(std::process::id()) as u32;
@@ -81,6 +90,9 @@ pub fn create(directory: &Path, target: &OsStr) -> io::Result<NamedTempFile> {
             .prefix(&name)
             .rand_bytes(0)
             .tempfile_in(directory);
+        if let Ok(file) = &result {
+            others(file.path());
+        }
         match &result {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
             Err(_) => break,
@@ -196,5 +208,21 @@ mod tests {
         assert!(!kept.exists() && other.exists() && in_use.path().exists());
         let left = std::fs::read_dir(place.path()).unwrap().count();
         assert_eq!(left, others.len() + 2);
+    }
+
+    /// Another command has it locked for a moment, and removes it.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_file_that_was_taken_for_a_leftover_is_not_used() {
+        let place = tempfile::tempdir().unwrap();
+        let mut taken = 0;
+        let file = create_while(place.path(), OsStr::new("a.db"), |path| {
+            if taken < 2 {
+                remove_file(path).unwrap();
+                taken += 1;
+            }
+        });
+        let (file, path) = file.unwrap().keep().unwrap();
+        assert!(taken == 2 && has_name(&file, &path));
     }
 }

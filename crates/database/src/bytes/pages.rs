@@ -271,6 +271,7 @@ impl Wal {
 mod tests {
     use super::*;
     use crate::files::source::open_file;
+    use crate::names::PACKED;
     use rusqlite::Connection;
 
     fn opened(path: &Path, test: impl FnOnce(Pages<'_>)) {
@@ -327,6 +328,40 @@ mod tests {
             drop(db);
             opened(&path, |seen| assert_eq!(seen.wal_bytes(), 0));
         }
+    }
+
+    /// A backup of the file has come back, and beside it is the log of what was there since.
+    #[test]
+    fn a_log_that_is_not_applied_is_not_read() {
+        crate::register().unwrap();
+        let place = tempfile::tempdir().unwrap();
+        let (path, killed) = (place.path().join("a.db"), place.path().join("killed.db"));
+        let [log, killed_log] = [&path, &killed].map(|path| with_suffix(path, PACKED.wal));
+        let db = crate::open(&path).unwrap();
+        let more = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 500)
+                 INSERT INTO t SELECT hex(randomblob(100)) FROM n;";
+        db.execute_batch(&format!(
+            "PRAGMA journal_mode=WAL; PRAGMA wal_autocheckpoint=0; CREATE TABLE t(a); {more}
+             PRAGMA wal_checkpoint(RESTART)"
+        ))
+        .unwrap();
+        // Nobody else has it open, who could use the locks that go with this.
+        let backup = std::fs::read(&path).unwrap();
+        db.execute_batch(&format!("{more} PRAGMA wal_checkpoint(RESTART); {more}"))
+            .unwrap();
+        std::fs::copy(&path, &killed).unwrap();
+        std::fs::copy(&log, &killed_log).unwrap();
+        let mut pages = Vec::new();
+        opened(&killed, |seen| {
+            assert!(seen.wal_bytes() > 0, "its own");
+            pages.push(seen.header.pages);
+        });
+        std::fs::write(&killed, &backup).unwrap();
+        opened(&killed, |seen| {
+            assert_eq!(seen.wal_bytes(), 0);
+            pages.push(seen.header.pages);
+        });
+        assert!(pages.is_sorted_by(|more, fewer| more > fewer), "{pages:?}");
     }
 
     #[test]

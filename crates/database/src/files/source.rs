@@ -711,4 +711,37 @@ mod tests {
         drop((old, other));
         open().hold_alone(&job).unwrap();
     }
+
+    /// In WAL mode, whatever others do meanwhile. None of them reads, which would keep a moment as well.
+    #[test]
+    fn what_is_held_stays_as_it_is_until_it_is_let_go() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("a.db");
+        let db = Connection::open(&path).unwrap();
+        let change = "UPDATE t SET a = hex(randomblob(100)); PRAGMA wal_checkpoint(PASSIVE);";
+        db.execute_batch(&format!(
+            "PRAGMA journal_mode=WAL; PRAGMA wal_autocheckpoint=0; CREATE TABLE t(a);
+             WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 500)
+             INSERT INTO t SELECT i FROM n; {change}"
+        ))
+        .unwrap();
+        let read = |bytes: &dyn ReadAt| {
+            let mut read = vec![0; bytes.len().unwrap() as usize];
+            bytes.read_at(&mut read, 0).unwrap();
+            read
+        };
+        let mut source = Source::open(&path, false).unwrap();
+        source.hold(&Job::default()).unwrap();
+        let before = read(&source.bytes());
+        assert!(before.len() > 100_000);
+        db.execute_batch(&change.repeat(3)).unwrap();
+        assert!(read(&source.bytes()) == before);
+        let file = source.file().try_clone().unwrap();
+        drop(source);
+        db.execute_batch(change).unwrap();
+        assert!(
+            read(&file) != before,
+            "what a checkpoint does that none keeps from it"
+        );
+    }
 }

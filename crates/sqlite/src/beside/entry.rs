@@ -194,6 +194,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::beside::names::Beside;
 
     fn stamp(len: u64) -> Option<FileStamp> {
         Some(FileStamp {
@@ -344,5 +345,24 @@ mod tests {
         }
         drop((first, second));
         assert!(!table.has_keys(wal) && !table.has_keys(elsewhere));
+    }
+
+    /// Its index would not be mapped, either; but by then SQLite has opened the WAL.
+    #[test]
+    fn the_wal_beside_a_file_that_has_taken_the_name_is_anothers() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("a.db");
+        let name = |suffix: &str| CString::new(format!("{}{suffix}", path.display())).unwrap();
+        let (wal, journal) = (name(WAL_SUFFIX), name(JOURNAL_SUFFIX));
+        let table = table();
+        std::fs::write(&path, "one").unwrap();
+        let handle = entry(table, &name(""), &journal);
+        assert_eq!(table.beside(&wal), Some(Beside::Wal));
+        // Beside it, so that it has another number.
+        std::fs::write(path.with_extension("new"), "another").unwrap();
+        std::fs::rename(path.with_extension("new"), &path).unwrap();
+        assert!(handle.is_replaced());
+        assert_eq!(table.beside(&wal), Some(Beside::OthersWal));
+        assert_eq!(table.beside(&journal), None);
     }
 }

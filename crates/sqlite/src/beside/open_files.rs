@@ -160,7 +160,7 @@ impl OpenFiles {
     }
 
     /// The relation of the file of this name to an open packed database, if it belongs to one.
-    fn beside(&self, name: &CStr) -> Option<Beside> {
+    pub(super) fn beside(&self, name: &CStr) -> Option<Beside> {
         let (path, beside) = split(name)?;
         let table = self.read();
         let handles = &table.databases.get(path)?.handles;

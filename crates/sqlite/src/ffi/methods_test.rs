@@ -21,11 +21,14 @@ use crate::host::name::HostName;
 use crate::beside::entry::Entry;
 use crate::c::codes::{
     BUSY, CORRUPT, INTERNAL, IOERR_DATA, IOERR_FSTAT, IOERR_FSYNC, IOERR_READ, IOERR_SHORT_READ,
-    IOERR_TRUNCATE, IOERR_WRITE, LOCK_EXCLUSIVE, LOCK_SHARED, MISUSE, NOTFOUND, OK, READONLY,
-    fcntl,
+    IOERR_TRUNCATE, IOERR_WRITE, LOCK_EXCLUSIVE, LOCK_NONE, LOCK_SHARED, MISUSE, NOTADB, NOTFOUND,
+    OK, OPEN_MAIN_DB, OPEN_READWRITE, READONLY, fcntl,
 };
+use crate::files::company::Wishes;
 use crate::files::journal::JournalFile;
+use crate::files::keyed::KeyedFile;
 use crate::files::packed::PackedFile;
+use crate::files::place::Place;
 use crate::session::packed::Packed;
 use crate::session::{Handle, Upkeep};
 
@@ -158,6 +161,20 @@ static SYNC_FAILS: sqlite3_io_methods = sqlite3_io_methods {
     ..HOST_METHODS
 };
 
+/// A file of the host in memory.
+fn in_memory(
+    methods: &'static sqlite3_io_methods,
+    bytes: &mut Vec<u8>,
+    synced: &mut Vec<c_int>,
+) -> MemoryFile {
+    MemoryFile {
+        base: sqlite3_file { pMethods: methods },
+        bytes,
+        lock: 0,
+        synced,
+    }
+}
+
 /// Calls `body` with an open packed file that has these bytes, and the host's; gives the flags of every sync.
 fn over_memory(
     bytes: &mut Vec<u8>,
@@ -175,12 +192,7 @@ fn over_host(
     let mut synced = Vec::new();
     let mut memory = vec![0u128; OBJECT_SIZE.div_ceil(16)];
     let file: *mut sqlite3_file = memory.as_mut_ptr().cast();
-    let mut host = MemoryFile {
-        base: sqlite3_file { pMethods: methods },
-        bytes,
-        lock: 0,
-        synced: &raw mut synced,
-    };
+    let mut host = in_memory(methods, bytes, &mut synced);
     let host = &raw mut host;
     // SAFETY: the memory holds our file, and nothing else uses it or the host's.
     unsafe {
@@ -236,6 +248,67 @@ fn syncs_are_as_full_as_sqlite_asks() {
             synced[1..].iter().all(|flags| *flags == expected),
             "{synced:?}"
         );
+    }
+}
+
+/// So is a journal that has its name.
+#[test]
+fn syncs_of_a_journal_are_as_full_as_sqlite_asks() {
+    let (mut bytes, mut synced) = (vec![0; 512], Vec::new());
+    let mut host = in_memory(&HOST, &mut bytes, &mut synced);
+    let mut memory = vec![0u128; OBJECT_SIZE.div_ceil(16)];
+    let file: *mut sqlite3_file = memory.as_mut_ptr().cast();
+    // SAFETY: the memory holds our file, and nothing else uses it or the host's.
+    unsafe {
+        let name = HostName::new(std::ptr::null_mut(), c"/none/b.db-lpjourn".as_ptr());
+        let disk = HostFile::adopt((&raw mut host).cast());
+        let journal = JournalFile::of(name, disk).unwrap();
+        install(file, silent(), "litepack", journal);
+        let methods = &*(*file).pMethods;
+        for asked in [2, 3, 0x12, 0x13] {
+            assert_eq!(call!(methods, xSync(file, asked)), OK);
+        }
+        assert_eq!(call!(methods, xClose(file)), OK);
+    }
+    assert_eq!(synced, [2, 3, 2, 3]);
+}
+
+/// A place for a file in memory.
+fn place() -> Place {
+    let path = c"/none/a.db";
+    Place {
+        // SAFETY: the name is constant, and what has no VFS is never opened by it.
+        name: unsafe { HostName::new(std::ptr::null_mut(), path.as_ptr()) },
+        flags: OPEN_READWRITE | OPEN_MAIN_DB,
+        path: path.into(),
+        names: Names::Ours,
+        journal: 1,
+        is_immutable: false,
+        is_writable: true,
+        erases_by_default: false,
+        settings: Vec::new(),
+        padding: None,
+    }
+}
+
+/// Nor would SQLite look for a journal to play back, which it does with the lock.
+#[test]
+fn a_file_without_its_key_is_not_locked() {
+    let (mut bytes, mut synced) = (packed(), Vec::new());
+    let mut host = in_memory(&HOST, &mut bytes, &mut synced);
+    let host = &raw mut host;
+    let mut memory = vec![0u128; OBJECT_SIZE.div_ceil(16)];
+    let file: *mut sqlite3_file = memory.as_mut_ptr().cast();
+    // SAFETY: the memory holds our file, and nothing else uses it or the host's.
+    unsafe {
+        let locked = KeyedFile::locked(HostFile::adopt(host.cast()), place(), Wishes::default());
+        install(file, silent(), "litepack", locked);
+        let methods = &*(*file).pMethods;
+        for level in [LOCK_SHARED, LOCK_EXCLUSIVE] {
+            assert_eq!(call!(methods, xLock(file, level)), NOTADB);
+            assert_eq!((*host).lock, LOCK_NONE);
+        }
+        assert_eq!(call!(methods, xClose(file)), OK);
     }
 }
 
@@ -493,6 +566,25 @@ fn with_a_wal_index() {
         assert_eq!(shm(copies, lock | exclusive), OK);
         assert_eq!(shm(copies, unlock | exclusive), OK);
         made.store(0, Ordering::SeqCst);
+
+        // A checkpoint whose last step fails is taken back as its lock is let go of, to what was true before.
+        let backfill = &INDEX[24];
+        backfill.store(2, Ordering::SeqCst);
+        assert_eq!(shm(checkpoints, lock | exclusive), OK);
+        let code = with::<PackedFile>(file, |state| {
+            let full = std::io::Error::other("on purpose");
+            let mut checkpoint = state.file.handle.checkpoint();
+            assert!(checkpoint.finish_by(|_| Err(full.into())).is_err());
+            Ok(())
+        });
+        assert_eq!(code, OK);
+        assert!(!doubt.load(Ordering::SeqCst).is_multiple_of(2));
+        // SQLite goes on, and tells readers of frames that are not there.
+        backfill.store(7, Ordering::SeqCst);
+        assert_eq!(shm(checkpoints, unlock | exclusive), OK);
+        assert_eq!(backfill.load(Ordering::SeqCst), 2);
+        assert!(doubt.load(Ordering::SeqCst).is_multiple_of(2));
+        backfill.store(0, Ordering::SeqCst);
 
         // A panic in a checkpoint: its lock is let go of, and what it left is settled by the next one.
         assert_eq!(shm(checkpoints, lock | exclusive), OK);

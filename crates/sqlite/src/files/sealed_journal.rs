@@ -415,7 +415,7 @@ fn of_cipher(error: litepack_cipher::Error) -> io::Error {
 
 #[cfg(test)]
 mod tests {
-    use litepack_io::testing::MemoryStorage;
+    use litepack_io::testing::{CrashingStorage, MemoryStorage};
 
     use super::*;
     use litepack_cipher::Padding;
@@ -608,5 +608,30 @@ mod tests {
         // Nor a block of one for the other.
         second[12288..12400].copy_from_slice(&first[12288..12400]);
         assert!(matches!(self::read(&second, &keys(1), &ID).0, Found::Torn));
+    }
+
+    /// The second is written to the file of the first, and the power goes: what is left of the two is neither the first
+    /// nor damage.
+    #[test]
+    fn nothing_is_left_of_a_journal_that_was_in_the_file_before() {
+        let write = |disk: &CrashingStorage, after, is_marked| {
+            let mut content = content(600);
+            let (of, len) = ((&ID, after), content.len() as u64);
+            let mut journal =
+                SealedJournal::write(disk.clone(), keys(1), of, len, &mut content).unwrap();
+            if is_marked {
+                journal.mark(512, PATCH).unwrap();
+                journal.sync().unwrap();
+            }
+        };
+        let disk = CrashingStorage::default();
+        write(&disk, 5, true);
+        write(&disk, 6, false);
+        for seed in 0..200 {
+            match read(&disk.after_power_loss(seed), &keys(1), &ID).0 {
+                Found::Whole(whole) => assert!(whole.after == 6 && whole.mark.is_none(), "{seed}"),
+                found => assert!(matches!(found, Found::Torn), "{seed}: {found:?}"),
+            }
+        }
     }
 }
