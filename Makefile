@@ -1,6 +1,6 @@
 .DEFAULT_GOAL := help
 .PHONY: help build dist dist-bench install uninstall lint test test-long test-threads e2e test-sqlite test-sqlite-encrypted test-sqllogic test-clients mutate demo bench damage \
-	bench-quick bench-integers bench-integers-quick fuzz check-all deny packages packages-arm64 test-packages test-model \
+	bench-quick bench-integers bench-integers-quick fuzz check-all deny packages packages-all test-packages test-model \
 	test-arm64 test-bigendian test-32bit test-musl test-windows test-core test-adopt drop-in demo-scale check-web web test-web demo-web
 
 # Seconds for each fuzz target, and names of SQLite test files (default: all but those in left_out.tsv),
@@ -261,9 +261,9 @@ packages: ## what users install, for every language, in target/packages/out (PAC
 	@scripts/need cargo cc python3
 	packages/build $(PACKAGES)
 
-packages-arm64: ## the same for x86-64 and arm64, on x86-64 (Debian only)
-	@scripts/need cargo cc python3 arm64-rust
-	LITEPACK_PROCESSORS="x86_64 aarch64" packages/build $(PACKAGES)
+packages-all: ## the same for every platform, on x86-64 Linux (PACKAGES="python" for a part)
+	@scripts/need cargo cc python3
+	LITEPACK_PLATFORMS=all packages/build $(PACKAGES)
 
 test-packages: ## installs each package into an empty environment and uses it there (PACKAGES="python" for a part)
 	@scripts/need cc python3 sqlite3

@@ -9,8 +9,10 @@
 // Packed files and plain databases open alike, and stay what they are. A new database is a packed file.
 //
 // The extension is in the program. It is written to a private temporary folder when the first database is opened, and
-// removed as soon as it is loaded, so the folder for temporary files must allow files to be executed; TMPDIR names
-// another one.
+// removed as soon as it is loaded (on Windows by a later process), so the folder for temporary files must allow files to
+// be executed; TMPDIR names another one, TMP on Windows.
+//
+// On Linux with the C library musl, as in Alpine, build with -tags musl.
 package litepack
 
 import (
@@ -24,9 +26,11 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/mattn/go-sqlite3"
 )
@@ -178,14 +182,30 @@ var load = sync.OnceValue(func() error {
 	if err != nil {
 		return fmt.Errorf("litepack: no place to write the extension to (TMPDIR names another): %w", err)
 	}
-	// The system keeps what is loaded.
+	// The system keeps what is loaded. Windows removes no file that is: a later process does.
 	defer os.RemoveAll(folder)
-	file := filepath.Join(folder, "liblitepack.so")
+	if runtime.GOOS == "windows" {
+		removeLeftovers(time.Minute)
+	}
+	file := filepath.Join(folder, libraryName)
 	if err := os.WriteFile(file, library, 0o500); err != nil {
 		return fmt.Errorf("litepack: the extension cannot be written (TMPDIR names another place): %w", err)
 	}
 	return loadFrom(file)
 })
+
+// removeLeftovers removes the extensions of processes that have ended. Those of running ones cannot be removed, and a
+// folder that was just made may be that of a process that is about to load what is in there.
+func removeLeftovers(age time.Duration) {
+	folders, _ := filepath.Glob(filepath.Join(os.TempDir(), "litepack-*"))
+	for _, folder := range folders {
+		if about, err := os.Lstat(folder); err == nil && about.IsDir() && time.Since(about.ModTime()) > age {
+			// Nothing else is in such a folder. One that has more is not ours, and stays.
+			_ = os.Remove(filepath.Join(folder, libraryName))
+			_ = os.Remove(folder)
+		}
+	}
+}
 
 func loadFrom(file string) error {
 	connection, err := (&sqlite3.SQLiteDriver{}).Open(":memory:")

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/mattn/go-sqlite3"
 )
@@ -195,6 +196,35 @@ func TestNothingIsLeftInTheTemporaryFolder(t *testing.T) {
 	}
 	if left, _ := filepath.Glob(filepath.Join(os.TempDir(), "litepack-*")); len(left) > 0 {
 		t.Errorf("left: %v", left)
+	}
+}
+
+func TestWhatEndedProcessesLeftIsRemoved(t *testing.T) {
+	made := func(name string, files ...string) string {
+		folder := filepath.Join(os.TempDir(), name)
+		if err := os.Mkdir(folder, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			if err := os.WriteFile(filepath.Join(folder, file), nil, 0o500); err != nil {
+				t.Fatal(err)
+			}
+		}
+		t.Cleanup(func() { os.RemoveAll(folder) })
+		return folder
+	}
+	there := func(folder string) bool {
+		_, err := os.Stat(folder)
+		return err == nil
+	}
+	left, other, elsewhere := made("litepack-1", libraryName), made("litepack-2", "more"), made("other-1", libraryName)
+	removeLeftovers(time.Hour)
+	if !there(left) {
+		t.Error("one that was just made is removed")
+	}
+	removeLeftovers(0)
+	if there(left) || !there(other) || !there(elsewhere) {
+		t.Error(there(left), there(other), there(elsewhere))
 	}
 }
 

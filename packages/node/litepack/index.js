@@ -5,28 +5,49 @@
 
 const path = require("node:path");
 
-const PLATFORM = `${process.platform}-${process.arch}`;
+/** This system, as the packages with binaries are called. On Linux the C library counts, too. */
+function platform() {
+  const name = `${process.platform}-${process.arch}`;
+  return process.platform === "linux" && hasMusl() ? `${name}-musl` : name;
+}
+
+/** Whether this program has the C library musl: it names no version of glibc then. */
+function hasMusl() {
+  const report = process.report;
+  if (!report) return false;
+  // Else it asks name servers about each connection.
+  const before = report.excludeNetwork;
+  report.excludeNetwork = true;
+  try {
+    return !report.getReport().header.glibcVersionRuntime;
+  } finally {
+    report.excludeNetwork = before;
+  }
+}
 
 /** The folder with the binaries, which is another package: npm installs the one that fits. */
 function folder() {
+  const name = `litepack-${platform()}`;
   try {
-    return path.dirname(require.resolve(`litepack-${PLATFORM}/package.json`));
+    return path.dirname(require.resolve(`${name}/package.json`));
   } catch (cause) {
     const message =
-      `litepack: the package litepack-${PLATFORM} with the binaries is not installed. Either there is none for this ` +
-      "system (it needs glibc on Linux), or npm left it out: install without --omit=optional, on the system on which " +
-      "the program runs";
+      `litepack: the package ${name} with the binaries is not installed. Either there is none for this system, or npm ` +
+      "left it out: install without --omit=optional, on the system on which the program runs";
     throw Object.assign(new Error(message, { cause }), { code: "ERR_LITEPACK_PLATFORM" });
   }
 }
 
 function getLoadablePath(options) {
-  const name = options?.configure ? "litepackconfigure" : options?.default ? "litepackdefault" : "liblitepack";
-  return path.join(folder(), name + ".so");
+  const name = options?.configure ? "litepackconfigure" : options?.default ? "litepackdefault" : "litepack";
+  const suffix = { win32: ".dll", darwin: ".dylib" }[process.platform] ?? ".so";
+  // The other two are names that programs ask for, without a prefix.
+  const prefix = name === "litepack" && process.platform !== "win32" ? "lib" : "";
+  return path.join(folder(), prefix + name + suffix);
 }
 
 function getCommandPath() {
-  return path.join(folder(), "litepack");
+  return path.join(folder(), process.platform === "win32" ? "litepack.exe" : "litepack");
 }
 
 function load(db, options) {

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import sys
 import threading
 from contextlib import closing
 from importlib import import_module
@@ -34,12 +35,21 @@ def loadable_path(*, default: bool = False) -> str:
 
     With ``default`` it is the library with which Litepack becomes the default VFS: packed files open by their name.
     """
-    return str(BINARIES / ("litepackdefault.so" if default else "liblitepack.so"))
+    return str(BINARIES / _file_name("litepackdefault" if default else "litepack"))
 
 
 def command_path() -> str:
     """The path of the ``litepack`` command."""
-    return str(BINARIES / "litepack")
+    return str(BINARIES / ("litepack.exe" if sys.platform == "win32" else "litepack"))
+
+
+def _file_name(name: str) -> str:
+    """The file of a library of this package, as this system calls it."""
+    if sys.platform == "win32":
+        return f"{name}.dll"
+    # The other two are names that programs ask for, without a prefix.
+    prefix = "lib" if name == "litepack" else ""
+    return f"{prefix}{name}.dylib" if sys.platform == "darwin" else f"{prefix}{name}.so"
 
 
 def load(connection: Connection, *, default: bool = False) -> None:
@@ -109,7 +119,7 @@ def _configure(function: str, *values: str | int | None) -> None:
             connection.execute(sql, values).fetchone()
             return
     quoted = ["null" if value is None else str(value) if isinstance(value, int) else _quoted(value) for value in values]
-    _load_below_python(str(BINARIES / "litepackconfigure.so"), f"select {function}({', '.join(quoted)})")
+    _load_below_python(str(BINARIES / _file_name("litepackconfigure")), f"select {function}({', '.join(quoted)})")
 
 
 def _quoted(text: str) -> str:
