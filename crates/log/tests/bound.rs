@@ -27,10 +27,13 @@ fn append(log: &mut Log<Disk>, frames: std::ops::RangeInclusive<u8>) {
     }
 }
 
-/// What others do to the file.
-type Step = Box<dyn FnOnce(&mut FileState) + Send>;
+/// What others do to the file, before somebody is told its state or right after.
+struct Step {
+    is_after: bool,
+    body: Box<dyn FnOnce(&mut FileState) + Send>,
+}
 
-/// A file whose state the test sets. What is asked next is done before the answer.
+/// A file whose state the test sets. Each answer takes one step of others with it.
 #[derive(Clone)]
 struct File(Arc<Mutex<Inner>>);
 
@@ -88,10 +91,12 @@ impl File {
 impl BoundTo for File {
     fn state(&self) -> io::Result<Option<FileState>> {
         let mut inner = self.0.lock().unwrap();
-        if let Some(first) = inner.next.pop() {
-            first(&mut inner.state);
-        }
-        Ok(Some(inner.state))
+        let before = inner.state;
+        let Some(step) = inner.next.pop() else {
+            return Ok(Some(before));
+        };
+        (step.body)(&mut inner.state);
+        Ok(Some(if step.is_after { before } else { inner.state }))
     }
 
     fn make_durable(&self) -> io::Result<()> {
@@ -333,7 +338,10 @@ fn others_who_go_on_between_two_looks_have_no_log_refused() {
                     }
                     *state = other.get();
                 };
-                file.0.lock().unwrap().next.push(Box::new(step));
+                file.0.lock().unwrap().next.push(Step {
+                    is_after: random.chance(50),
+                    body: Box::new(step),
+                });
             }
             let mut reader = file.log(&storage);
             let refused = reader.refused().unwrap();

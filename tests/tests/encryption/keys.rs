@@ -1,7 +1,7 @@
 //! Keys by pragma and by URI, and what is refused.
 
 use litepack_tests::vfs;
-use rusqlite::{Connection, ErrorCode};
+use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use crate::place::{CANARY, IN_URI, KEY, Place, count, failure, fill, give, open};
 
@@ -346,6 +346,19 @@ fn connections_do_not_share_the_cache_of_an_encrypted_database() {
         let uri = vfs::uri(&path, vfs::under_test(), &parameters);
         let (_, words) = failure(attaching.execute("attach ? as other", [&uri]));
         assert!(!words.contains("0011"), "{words}");
+    }
+    // By a flag, of which the VFS hears nothing. Who was there first goes on.
+    let joins = |parameters: &str| {
+        let flags = OpenFlags::default() | OpenFlags::SQLITE_OPEN_SHARED_CACHE;
+        let uri = vfs::uri(&path, vfs::under_test(), parameters);
+        Connection::open_with_flags(uri, flags | OpenFlags::SQLITE_OPEN_URI)
+    };
+    let first = joins(IN_URI).unwrap();
+    assert_eq!(count(&first).unwrap(), 500);
+    for parameters in ["", IN_URI] {
+        let (_, words) = failure(joins(parameters).and_then(|second| count(&second)));
+        assert!(words.contains("cannot share"), "{words}");
+        assert_eq!(count(&first).unwrap(), 500);
     }
     // Nor does one become encrypted that may be shared.
     let new = vfs::open_with(&place.path("new.db"), "cache=shared").unwrap();

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use litepack_tests::vfs;
-use rusqlite::Connection;
+use rusqlite::{Connection, ErrorCode};
 
-use crate::place::{KEY, Place, count, fill, open};
+use crate::place::{IN_URI, KEY, Place, count, failure, fill, open};
 
 fn wal(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
@@ -174,4 +174,21 @@ fn a_wal_in_plain_is_not_applied_to_a_file_that_has_had_none() {
         // A file that is not encrypted may have been left by a Litepack that had such WALs.
         assert_eq!(value(&connection), if is_encrypted { 7 } else { 8 });
     }
+}
+
+/// It is open, and not read yet, when its file goes. SQLite would make a WAL by the name all the same. (Its own VFS
+/// says no, with another code; another one below need not.)
+#[test]
+fn a_database_that_was_removed_gets_no_wal() {
+    if !vfs::is_litepack() {
+        return vfs::skip_packed();
+    }
+    let place = Place::new();
+    let path = place.filled("a.db");
+    begin_wal(&open(&path, KEY).unwrap());
+    let late = vfs::open_with(&path, IN_URI).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    let change = late.execute_batch("update t set b = b || '.'");
+    assert_eq!(failure(change).0, ErrorCode::CannotOpen);
+    assert!(place.is_silent() && !wal(&path).exists());
 }
