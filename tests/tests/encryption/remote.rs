@@ -50,10 +50,14 @@ fn packed(place: &Place, page_size: u32) -> PathBuf {
     fill(&connection);
     connection.close().unwrap();
     let target = place.path(&format!("packed {page_size}.db"));
+    pack(&plain, &target);
+    target
+}
+
+fn pack(plain: &Path, target: &Path) {
     let key = litepack::Key::written(KEY.as_bytes()).unwrap();
     let job = litepack::Job::default().with_key(&std::sync::Arc::new(key));
-    litepack::pack(&plain, &target, &litepack::PackOptions::default(), &job).unwrap();
-    target
+    litepack::pack(plain, target, &litepack::PackOptions::default(), &job).unwrap();
 }
 
 fn server(place: &Place, page_size: u32) -> Server {
@@ -107,6 +111,28 @@ fn the_key_comes_by_pragma_uri_and_attach_whatever_the_size_of_pages() {
         let far = by_pragma.query_row("select count(*) from far.t", [], |row| row.get::<_, u32>(0));
         assert_eq!(far.unwrap(), 500);
     }
+}
+
+/// SQLite does not ask again how long it is: there is no page in it that has another size.
+#[test]
+fn an_empty_one_has_to_be_opened_with_its_key() {
+    if !vfs::is_litepack() || vfs::is_encrypted() {
+        return vfs::skip_packed();
+    }
+    let _settings = with_settings_as_they_are();
+    let place = Place::new();
+    let (plain, target) = (place.path("plain.db"), place.path("packed.db"));
+    std::fs::write(&plain, "").unwrap();
+    pack(&plain, &target);
+    let (url, _server) = server_url(Server::of(std::fs::read(target).unwrap()));
+    let tables = |connection: &Connection| {
+        let sql = "select count(*) from sqlite_schema";
+        connection.query_row(sql, [], |row| row.get::<_, u32>(0))
+    };
+    let by_pragma = with_key(&url);
+    assert_eq!(failure(tables(&by_pragma)).0, ErrorCode::ApiMisuse);
+    let by_uri = open(&url, &format!("&{IN_URI}")).unwrap();
+    assert_eq!(tables(&by_uri).unwrap(), 0);
 }
 
 /// A server, and where it is.

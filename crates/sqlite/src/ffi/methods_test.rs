@@ -20,15 +20,16 @@ use crate::host::name::HostName;
 
 use crate::beside::entry::Entry;
 use crate::c::codes::{
-    BUSY, CORRUPT, INTERNAL, IOERR_DATA, IOERR_FSTAT, IOERR_FSYNC, IOERR_READ, IOERR_SHORT_READ,
-    IOERR_TRUNCATE, IOERR_WRITE, LOCK_EXCLUSIVE, LOCK_NONE, LOCK_SHARED, MISUSE, NOTADB, NOTFOUND,
-    OK, OPEN_MAIN_DB, OPEN_READWRITE, READONLY, fcntl,
+    BUSY, CORRUPT, ERROR, INTERNAL, IOERR_DATA, IOERR_FSTAT, IOERR_FSYNC, IOERR_READ,
+    IOERR_SHORT_READ, IOERR_TRUNCATE, IOERR_WRITE, LOCK_EXCLUSIVE, LOCK_NONE, LOCK_SHARED, MISUSE,
+    NOTADB, NOTFOUND, OK, OPEN_MAIN_DB, OPEN_READWRITE, READONLY, fcntl,
 };
 use crate::files::company::Wishes;
 use crate::files::journal::JournalFile;
 use crate::files::keyed::KeyedFile;
 use crate::files::packed::PackedFile;
 use crate::files::place::Place;
+use crate::files::{Database, File};
 use crate::session::packed::Packed;
 use crate::session::{Handle, Upkeep};
 
@@ -214,9 +215,13 @@ fn over_host(
 
 /// The bytes of a packed file with one page.
 fn packed() -> Vec<u8> {
+    packed_with([7; 4096])
+}
+
+fn packed_with(page: [u8; 4096]) -> Vec<u8> {
     let disk = MemoryStorage::default();
     let mut store = Store::open(&disk, Options::default()).unwrap();
-    store.write(0, &[7; 4096]).unwrap();
+    store.write(0, &page).unwrap();
     store.flush().unwrap();
     store.close();
     disk.snapshot()
@@ -288,6 +293,28 @@ fn place() -> Place {
         erases_by_default: false,
         settings: Vec::new(),
         padding: None,
+    }
+}
+
+/// SQLite before 3.54 has the host open a file for writing that is said to be immutable.
+#[test]
+fn what_never_changes_is_not_maintained() {
+    for (is_immutable, expected) in [(false, ERROR), (true, READONLY)] {
+        // In WAL mode, in which it wants to be read first.
+        let (mut bytes, mut synced) = (packed_with([2; 4096]), Vec::new());
+        let mut host = in_memory(&HOST, &mut bytes, &mut synced);
+        // SAFETY: nothing else uses the host's file.
+        let disk = unsafe { HostFile::adopt((&raw mut host).cast()) };
+        let place = Place {
+            is_immutable,
+            ..place()
+        };
+        let mut file = place.open(disk, None).unwrap();
+        file.lock(LOCK_SHARED).unwrap();
+        let code = file.maintain(None).map_err(|refused| refused.code);
+        assert_eq!(code, Err(expected));
+        file.unlocking(LOCK_NONE);
+        assert_eq!(file.close(false), OK);
     }
 }
 
