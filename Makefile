@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help build dist dist-bench install uninstall lint test test-long test-threads e2e test-sqlite test-sqlite-encrypted test-sqllogic test-clients mutate demo bench damage \
+.PHONY: help build dist dist-bench install uninstall lint test test-long test-threads e2e test-sqlite test-sqlite-encrypted test-sqllogic test-clients mutate soak demo bench damage \
 	bench-quick bench-integers bench-integers-quick fuzz check-all deny packages packages-all test-packages test-model \
 	test-arm64 test-bigendian test-32bit test-musl test-windows test-core test-adopt drop-in demo-scale check-web web test-web demo-web
 
@@ -111,6 +111,11 @@ test-threads: ## tests with several threads, under ThreadSanitizer (LITEPACK_SEE
 mutate: ## each mechanism of rules.md taken out, one at a time: do the tests notice? (ONLY='text of rules', MINUTES=n)
 	@scripts/need cargo cc nginx openssl sqlite3 python3 zstd
 	tests/mutants/run $(if $(ONLY),--only '$(ONLY)') $(if $(MINUTES),--minutes $(MINUTES))
+
+# HOURS is a number of hours, also 0.5. A run that was stopped goes on.
+soak: ## power losses, lying disks and kills with fresh seeds, HOURS=n of them; adds to tests/soak/totals.tsv
+	@scripts/need cargo cc python3
+	tests/soak/run --hours $(or $(HOURS),1)
 
 test-core: ## the tests of the crates alone, for systems where not all of `make test` runs
 	cargo test $(foreach crate,reclaimable io btree codec store replace log archive columns engine sqlite database ingest catalog tune advise adopt,-p litepack-$(crate)) -p litepack

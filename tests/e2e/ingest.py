@@ -195,6 +195,7 @@ def following_survives_kills_rotation_and_truncation():
             program.send_signal(signal.SIGKILL)
             program.wait()
             killed += 1
+            print("trials of kills: 1")
         if choose.random() < 0.5:
             rotations += 1
             os.rename("access.log", f"access.log.{rotations}")

@@ -290,6 +290,10 @@ fn a_command_that_is_killed_leaves_a_whole_file_and_nothing_in_plain() {
     } else {
         12
     };
+    // Another seed, other moments.
+    let seed: u32 = std::env::var("LITEPACK_SEED").map_or(0, |seed| seed.parse().unwrap());
+    let later = (seed % 1000) as f64 / 1000.0;
+    println!("LITEPACK_SEED={seed}");
     let (mut killed, mut beside) = (0, 0);
     for command in [&rekey[..], &maintain, &pack] {
         std::fs::write(place.path("packed"), &sealed).unwrap();
@@ -299,8 +303,10 @@ fn a_command_that_is_killed_leaves_a_whole_file_and_nothing_in_plain() {
         for round in 0..rounds {
             std::fs::write(place.path("packed"), &sealed).unwrap();
             let mut child = place.command(command).spawn().unwrap();
-            std::thread::sleep(whole * round / rounds + Duration::from_millis(1));
+            let moment = whole.mul_f64((f64::from(round) + later) / f64::from(rounds));
+            std::thread::sleep(moment + Duration::from_millis(1));
             child.kill().unwrap();
+            println!("trials of kills: 1");
             killed += u32::from(!child.wait().unwrap().success());
             for name in place.names() {
                 beside += u32::from(name.contains(".litepack-"));

@@ -6,11 +6,15 @@ use crate::crash::CrashMode;
 use crate::driver::Layer;
 use crate::fault::{Call, CallSet, Fault, FaultError};
 use crate::fault_campaign::{FaultCampaign, fault_campaign};
+use crate::lie::Lie;
+use crate::lie_campaign::{Bounds, LieCampaign, LieReport, lie_campaign};
 use crate::workload::{Journal, Workload};
 
 /// Crash points, and failing calls, of a campaign in quick mode.
 const CRASHES: u64 = 120;
 const FAULTS: u64 = 60;
+/// Lies, after each of which the database is opened many times.
+const LIES: u64 = 25;
 
 /// One layer under test.
 pub struct Battery {
@@ -128,6 +132,7 @@ impl Battery {
             "{what} {:?}: {} calls, {} runs, {} reported, {:?}",
             campaign.fault, report.calls, report.runs, report.reported, report.elapsed
         );
+        crate::count_trials("failed calls", report.runs);
         assert!(report.reported > 0, "no fault was ever reported");
         report.assert_clean();
     }
@@ -192,6 +197,75 @@ impl Battery {
         }
     }
 
+    /// Writes that are refused once, also those that make no file longer, as where nothing is written over in place.
+    pub fn no_room_for_one_write(&self) {
+        for journal in [Journal::Delete, Journal::Wal] {
+            let full = Fault::new(CallSet::WRITES, FaultError::Full);
+            self.sweep(journal, journal == Journal::Delete, full);
+        }
+    }
+
+    /// Syncs that fail once, after which the system gives up what it could not write. Another connection may be there,
+    /// which goes on.
+    pub fn syncs_that_give_up(&self) {
+        for (journal, attach, beside) in [
+            (Journal::Delete, false, false),
+            (Journal::Delete, false, true),
+            (Journal::Delete, true, false),
+            (Journal::Truncate, false, false),
+            (Journal::Wal, false, false),
+        ] {
+            for error in [FaultError::GivesUp, FaultError::Forgets] {
+                // Two databases and a log do not bear that yet: docs/testing.md.
+                let is_open = attach || journal == Journal::Wal;
+                if is_open && error == FaultError::Forgets {
+                    continue;
+                }
+                let fault = Fault::new(CallSet::of(Call::Sync), error);
+                let work = Workload::short(journal, self.synchronous, attach, self.seed);
+                let mut campaign = FaultCampaign::new(work, fault, FAULTS, self.seed);
+                campaign.beside = beside;
+                campaign.rounds *= 3;
+                self.fail_calls(
+                    &campaign,
+                    &format!("{journal:?} attach={attach} beside={beside}"),
+                );
+            }
+        }
+    }
+
+    /// The disk lies about one call after the other.
+    pub fn lies(
+        &self,
+        work: Workload,
+        lie: Lie,
+        (files, spared): (&'static str, &'static [u64]),
+        bounds: Bounds,
+    ) -> LieReport {
+        let journal = work.journal;
+        let campaign = LieCampaign {
+            workload: work,
+            lie,
+            files,
+            spared,
+            points: if crate::long_mode() {
+                Points::All
+            } else {
+                Points::Spread(LIES)
+            },
+            bounds,
+            max_failures: 5,
+            seed: self.seed,
+        };
+        let report = lie_campaign(&campaign, &self.layer);
+        println!(
+            "{journal:?}, {lie:?} of *{files}: {} calls, {} lies, {} answers right, {} earlier, {} errors, {:?}",
+            report.calls, report.runs, report.right, report.earlier, report.errors, report.elapsed
+        );
+        crate::count_trials("lying disks", report.runs);
+        report
+    }
+
     /// Syncs and truncations that fail three times in a row.
     pub fn failing_syncs_and_truncations(&self) {
         let calls = CallSet::of(Call::Sync).and(Call::Truncate);
@@ -208,4 +282,5 @@ pub fn show(what: &str, report: &Report) {
         "{what}: {} ops, {} crashes, {} states, {failed} failed, {:?}",
         report.ops, report.crashes, report.states, report.elapsed
     );
+    crate::count_trials("power losses", report.crashes);
 }

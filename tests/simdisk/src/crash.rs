@@ -105,6 +105,22 @@ pub(crate) fn images(
     names.into_iter().map(content).collect()
 }
 
+/// The part of a file that has reached the medium when a sync of it fails as operation `at`.
+pub(crate) fn what_was_written(replay: &Replay, history: &[Op], inode: Inode, at: u64) -> Vec<u8> {
+    let mut rng = SplitMix64::derived(at, 12);
+    let modes = [CrashMode::LoseAll, CrashMode::Subset, CrashMode::Torn];
+    let mut dice = Dice {
+        mode: modes[rng.below(3) as usize],
+        last: 0,
+        percent: 50,
+        last_metadata: None,
+        rng: &mut rng,
+    };
+    let empty = Durable::default();
+    let file = replay.files.get(&inode).unwrap_or(&empty);
+    surviving_content(file, history, &mut dice)
+}
+
 /// One of the pending operations that count, or 0.
 fn last_survivor(replay: &Replay, rng: &mut SplitMix64, counts: impl Fn(u64) -> bool) -> u64 {
     let writes = replay

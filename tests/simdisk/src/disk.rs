@@ -1,8 +1,8 @@
 //! The disk: names, contents, the record of what was done, and the state after a crash.
 //!
 //! Promises that every successful mutating call and sync gets the next operation number, that a
-//! failed one changes nothing (a short write excepted) and gets none, and that crashes can be
-//! computed at any operation number at any later time.
+//! failed one changes nothing and gets none (a short write and a sync that gives up excepted), and that
+//! crashes can be computed at any operation number at any later time.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,6 +13,7 @@ use crate::crash::{self, CrashMode};
 use crate::error::SimError;
 use crate::fault::{Call, Fault, FaultError, Faults};
 use crate::history::{Inode, Op, directory_of};
+use crate::lie::Lies;
 use crate::replay::Replay;
 use crate::state::{Node, State};
 use litepack_io::random::SplitMix64;
@@ -59,6 +60,7 @@ impl SimDisk {
                 .map(|(inode, data)| (*inode, node(data)))
                 .collect(),
             faults: Faults::default(),
+            lies: Lies::default(),
             read_only: false,
             capacity: None,
             ordered_metadata: false,
@@ -126,6 +128,20 @@ impl SimDisk {
         );
         state.replay = Some(replay);
         images
+    }
+
+    /// How many syncs of files whose names end so have succeeded.
+    pub(crate) fn syncs_of(&self, suffix: &str) -> usize {
+        let state = self.lock();
+        let is_meant =
+            |name: &String, of: Inode| name.ends_with(suffix) && state.names.get(name) == Some(&of);
+        let syncs = state.history.iter().filter_map(|op| match op {
+            Op::Sync { inode, .. } => Some(*inode),
+            _ => None,
+        });
+        syncs
+            .filter(|inode| state.names.keys().any(|name| is_meant(name, *inode)))
+            .count()
     }
 
     /// The files as running processes see them now.

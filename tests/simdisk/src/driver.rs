@@ -89,6 +89,9 @@ impl Stack {
     }
 }
 
+/// A commit to `main` alone.
+const LATER: &str = "CREATE TABLE main.meanwhile AS SELECT 1 AS one";
+
 /// When one step ran, by operation numbers.
 #[derive(Debug)]
 pub(crate) struct Event {
@@ -133,6 +136,16 @@ impl Model {
 
     pub fn content(&self) -> rusqlite::Result<Content> {
         content_of(&self.db, self.schemas)
+    }
+
+    /// The content after so many steps and [`Session::commit_more`].
+    pub fn later(work: &Workload, steps: usize) -> rusqlite::Result<Content> {
+        let model = Model::new(work)?;
+        for step in &work.steps[..steps] {
+            model.apply(step)?;
+        }
+        model.db.execute_batch(LATER)?;
+        model.content()
     }
 
     /// The content before the first step and after each one.
@@ -208,7 +221,7 @@ impl<'a> Session<'a> {
     /// Commits something to `main` alone, and returns the content with it.
     pub fn commit_more(&self) -> rusqlite::Result<Content> {
         if let Some(db) = &self.db {
-            db.execute_batch("CREATE TABLE main.meanwhile AS SELECT 1 AS one")?;
+            db.execute_batch(LATER)?;
         }
         self.content()
     }

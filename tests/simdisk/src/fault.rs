@@ -87,6 +87,11 @@ pub enum FaultError {
     FullWhenExtending,
     /// A write stores the first half of its sectors, then reports `SQLITE_FULL`.
     ShortWrite,
+    /// A sync fails, and the system gives up what it could not write: a part has reached the medium, and the next sync
+    /// that succeeds does not write the rest. All who run still see it.
+    GivesUp,
+    /// The same, and no one sees any more what was given up.
+    Forgets,
     /// A deletion is done, but it is not made durable if that is asked for; others go on as usual.
     DirSync,
 }
@@ -141,6 +146,7 @@ impl Fault {
             FaultError::Io => true,
             FaultError::Full | FaultError::ShortWrite => call == Call::Write,
             FaultError::FullWhenExtending => call == Call::Write && extends,
+            FaultError::GivesUp | FaultError::Forgets => call == Call::Sync,
             FaultError::DirSync => call == Call::Delete,
         };
         let named = self

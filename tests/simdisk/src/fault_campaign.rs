@@ -30,6 +30,8 @@ pub struct FaultCampaign {
     /// How often the power fails at the moment of the error in each of the random modes, with other choices. That must
     /// leave the last commit intact, too.
     pub rounds: u64,
+    /// Another connection is open all the time, reads after each step, and makes the commit that comes after the error.
+    pub beside: bool,
     /// Stop after so many failures.
     pub max_failures: usize,
     /// The seed of the random choices.
@@ -49,6 +51,7 @@ impl FaultCampaign {
                 Points::Spread(quick)
             },
             rounds: if long { 3 } else { 1 },
+            beside: false,
             max_failures: 5,
             seed,
         }
@@ -173,11 +176,16 @@ impl Run<'_> {
         let stack = Stack::new(&disk, self.layer);
         let work = &self.campaign.workload;
         let mut session = Session::new(&stack, work).expect("opening without faults");
+        let beside = self.beside(&stack).expect("opening without faults");
         for step in &work.steps {
             let label = step.label();
             session
                 .apply(step)
                 .unwrap_or_else(|e| panic!("{label} without faults: {e}"));
+            let found = beside
+                .as_ref()
+                .map_or(Ok(()), |other| other.content().map(drop));
+            found.unwrap_or_else(|e| panic!("read beside {label} without faults: {e}"));
         }
         disk.fault_candidates()
     }
@@ -195,11 +203,17 @@ impl Run<'_> {
                 return self.settle(&stack, &self.states[..1]);
             }
         };
+        let beside = self.beside(&stack).map_err(|e| format!("beside it: {e}"))?;
         // Opening may go on without the journal mode that was asked for.
         let as_asked = disk.fault_hits() == 0;
         for (index, step) in work.steps.iter().enumerate() {
             progress.step = step.label();
             let Err(error) = session.apply(step) else {
+                if let Some(other) = &beside {
+                    other
+                        .content()
+                        .map_err(|e| format!("read beside it: {e}"))?;
+                }
                 continue;
             };
             self.note(progress, error)?;
@@ -215,20 +229,28 @@ impl Run<'_> {
             if !self.allows(allowed, &found) {
                 return Err("the connection sees neither the old nor the new state".to_owned());
             }
-            let later = session
+            let later = beside
+                .as_ref()
+                .unwrap_or(&session)
                 .commit_more()
                 .map_err(|e| format!("a commit after the error: {e}"))?;
             if as_asked {
                 self.lose_power(&disk, std::slice::from_ref(&later), !call)
                     .map_err(|what| format!("a commit later: {what}"))?;
             }
-            drop(session);
+            drop((session, beside));
             return self.settle(&stack, &[later]);
         }
         progress.step = "the end";
         disk.clear_faults();
-        drop(session);
+        drop((session, beside));
         self.settle(&stack, &self.states[self.states.len() - 1..])
+    }
+
+    /// The other connection, if there is to be one.
+    fn beside<'s>(&'s self, stack: &'s Stack) -> rusqlite::Result<Option<Session<'s>>> {
+        let open = || Session::new(stack, &self.campaign.workload);
+        self.campaign.beside.then(open).transpose()
     }
 
     /// Notes the error of a step, which must be of a kind that such a failure may give.

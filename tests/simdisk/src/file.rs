@@ -2,8 +2,6 @@
 //!
 //! Usable without SQLite too: a store can be run on it directly.
 
-use std::sync::Arc;
-
 use rusqlite::ffi;
 
 use crate::disk::{SimDisk, full_name};
@@ -90,8 +88,8 @@ impl State {
         inode
     }
 
-    /// The content behind an open handle.
-    fn node(&mut self, inode: Inode) -> &mut Node {
+    /// The content behind an open handle, or a name.
+    pub(crate) fn node(&mut self, inode: Inode) -> &mut Node {
         self.nodes
             .get_mut(&inode)
             .expect("an open file keeps its content")
@@ -108,11 +106,13 @@ impl SimFile {
     pub fn read_at(&self, into: &mut [u8], offset: u64) -> Result<usize, SimError> {
         let mut state = self.disk.lock();
         state.may(Call::Read, &self.name)?;
+        let is_cut = !state.node(self.inode).temporary
+            && state.lies.cuts_read(&self.name, offset, into.len());
         let data = &state.node(self.inode).data;
         let start = data
             .len()
             .min(usize::try_from(offset).unwrap_or(usize::MAX));
-        let len = into.len().min(data.len() - start);
+        let len = into.len().min(data.len() - start) / if is_cut { 2 } else { 1 };
         into[..len].copy_from_slice(&data[start..start + len]);
         Ok(len)
     }
@@ -150,16 +150,15 @@ impl SimFile {
             on_write(&self.name, data);
         }
         let node = state.node(self.inode);
-        write_at(&mut node.data, offset, data);
-        let temporary = node.temporary;
-        state.record(match temporary {
-            true => Op::Temporary,
-            false => Op::Write {
-                inode: self.inode,
-                offset,
-                data: Arc::from(data),
-            },
-        });
+        if node.temporary {
+            write_at(&mut node.data, offset, data);
+            return state.record(Op::Temporary);
+        }
+        match state.lies.about_write(&self.name, offset, data.len()) {
+            Some(lie) => state.deceive(lie, self.inode, data, offset),
+            None => state.write(self.inode, data, offset),
+        }
+        state.count_write();
     }
 
     /// Sets the length.
@@ -185,7 +184,19 @@ impl SimFile {
     /// Makes everything done to this file so far durable.
     pub fn sync(&self) -> Result<(), SimError> {
         let mut state = self.disk.lock();
-        state.may(Call::Sync, &self.name)?;
+        let mut fault = state.faults.check(Call::Sync, &self.name, false);
+        if !state.node(self.inode).temporary {
+            let gives_up = match state.lies.about_sync(&self.name) {
+                Some(true) => Some(FaultError::Forgets),
+                Some(false) => Some(FaultError::GivesUp),
+                None => None,
+            };
+            fault = fault.or(gives_up);
+            if let Some(error @ (FaultError::GivesUp | FaultError::Forgets)) = fault {
+                state.give_up(self.inode, error == FaultError::Forgets);
+            }
+        }
+        State::outcome(Call::Sync, fault)?;
         let node = state.node(self.inode);
         let temporary = node.temporary;
         let first = std::mem::take(&mut node.new_journal);

@@ -25,6 +25,8 @@ pub(crate) enum Op {
     Truncate { inode: Inode, len: u64 },
     /// A sync of the file, and of its directory if that is given.
     Sync { inode: Inode, dir: Option<String> },
+    /// A sync that failed: so much is on the medium, and what was pending is given up.
+    GiveUp { inode: Inode, data: Arc<[u8]> },
     /// Something happened to a temporary file, which no crash leaves behind.
     Temporary,
 }

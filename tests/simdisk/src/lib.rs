@@ -5,7 +5,8 @@
 //! had the power failed after any of them; [`SimDisk::inject`] makes chosen calls fail.
 //!
 //! [`crash_campaign`] drives a mixed workload over any VFS stacked on the simulated one and checks
-//! that no transaction is torn or lost; [`fault_campaign`] does so for calls that fail.
+//! that no transaction is torn or lost; [`fault_campaign`] does so for calls that fail, and
+//! [`lie_campaign`] for a disk that reports what it has not done.
 //!
 //! The assumptions about the disk, in one place:
 //!
@@ -32,6 +33,8 @@ mod fault_campaign;
 mod file;
 mod history;
 mod inspect;
+mod lie;
+mod lie_campaign;
 mod locks;
 mod referring;
 mod replay;
@@ -53,12 +56,19 @@ pub use error::SimError;
 pub use fault::{Call, CallSet, Fault, FaultError};
 pub use fault_campaign::{FaultCampaign, FaultFailure, FaultReport, fault_campaign};
 pub use file::{OpenOptions, SimFile};
+pub use lie::Lie;
+pub use lie_campaign::{Bound, Bounds, LieCampaign, LieFailure, LieReport, lie_campaign};
 pub use vfs::SimVfs;
 pub use workload::{Base, Journal, Step, Workload};
 
 /// Whether the long form of the campaigns was asked for (`LITEPACK_LONG=1`).
 pub fn long_mode() -> bool {
     std::env::var_os("LITEPACK_LONG").is_some_and(|v| v == "1")
+}
+
+/// Says how many trials of a kind a test has made. `make soak` adds them up.
+pub fn count_trials(kind: &str, trials: u64) {
+    println!("trials of {kind}: {trials}");
 }
 
 /// The seed of a test: `LITEPACK_SEED` if set, else `default`.

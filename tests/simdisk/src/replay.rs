@@ -88,6 +88,12 @@ impl Replay {
                     self.sync_names(|change| directory_of(&change.name) == dir);
                 }
             }
+            Op::GiveUp { inode, data } => {
+                if let Some(file) = self.files.get_mut(inode) {
+                    file.data = data.to_vec();
+                    file.pending.clear();
+                }
+            }
             Op::Temporary => {}
         }
     }

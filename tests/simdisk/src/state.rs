@@ -5,9 +5,11 @@ use std::sync::Arc;
 
 use rusqlite::ffi;
 
+use crate::crash;
 use crate::error::SimError;
 use crate::fault::{Call, FaultError, Faults};
 use crate::history::{Inode, Op};
+use crate::lie::Lies;
 use crate::locks::LockTable;
 use crate::replay::Replay;
 use crate::shm::Shm;
@@ -35,6 +37,7 @@ pub(crate) struct State {
     pub names: BTreeMap<String, Inode>,
     pub nodes: HashMap<Inode, Node>,
     pub faults: Faults,
+    pub lies: Lies,
     pub read_only: bool,
     pub capacity: Option<u64>,
     pub ordered_metadata: bool,
@@ -56,7 +59,9 @@ impl State {
     /// The result of a call that fails with this fault.
     pub fn outcome(call: Call, fault: Option<FaultError>) -> Result<(), SimError> {
         match fault {
-            Some(FaultError::Io) => Err(SimError(call.code())),
+            Some(FaultError::Io | FaultError::GivesUp | FaultError::Forgets) => {
+                Err(SimError(call.code()))
+            }
             Some(_) => Err(SimError(ffi::SQLITE_FULL)),
             None => Ok(()),
         }
@@ -69,6 +74,23 @@ impl State {
 
     pub fn record(&mut self, op: Op) {
         self.history.push(op);
+    }
+
+    /// What a file was given since its last sync is given up: a part of it has reached the medium, and no later sync
+    /// writes the rest. If the system `forgets`, all who run see that.
+    pub fn give_up(&mut self, inode: Inode, forgets: bool) {
+        let end = self.history.len() as u64;
+        let mut replay = Replay::new(&self.initial);
+        replay.advance(&self.history, end);
+        let left = crash::what_was_written(&replay, &self.history, inode, end);
+        if forgets && let Some(node) = self.nodes.get_mut(&inode) {
+            // Its length is not among what the system could not write.
+            let len = node.data.len();
+            node.data.clone_from(&left);
+            node.data.resize(len, 0);
+        }
+        let data = left.into();
+        self.record(Op::GiveUp { inode, data });
     }
 
     /// Drops a content that no name and no handle refers to.
@@ -110,6 +132,9 @@ impl State {
                 inode,
                 dir: Some(_),
             } => format!("sync {} and directory", name(*inode)),
+            Op::GiveUp { inode, .. } => {
+                format!("a sync of {} fails and gives up", name(*inode))
+            }
             Op::Temporary => "something on a temporary file".to_owned(),
         }
     }

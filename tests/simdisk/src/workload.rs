@@ -189,6 +189,36 @@ impl Workload {
         }
     }
 
+    /// Commits that are flushed, and between them some that are not; or, with a WAL, checkpoints that a reader keeps from
+    /// their end.
+    pub fn some_unflushed(journal: Journal, seed: u64) -> Self {
+        let mut make = Maker::new(seed, 7);
+        make.basics();
+        for _ in 0..3 {
+            if journal == Journal::Wal {
+                make.steps.push(Step::PinReader);
+                make.singles(3);
+                make.quiet("part of a checkpoint", "PRAGMA wal_checkpoint(PASSIVE)");
+                make.singles(2);
+                make.steps.push(Step::UnpinReader);
+                make.quiet("the rest", "PRAGMA wal_checkpoint(RESTART)");
+            } else {
+                make.quiet("flush no more", "PRAGMA synchronous = OFF");
+                make.singles(3);
+                make.quiet("flush again", "PRAGMA synchronous = FULL");
+            }
+            make.singles(1);
+        }
+        Workload {
+            journal,
+            synchronous: "FULL",
+            page_size: 1024,
+            attach: false,
+            base: None,
+            steps: make.steps,
+        }
+    }
+
     /// A database is born in a transaction over two: beside one that is there already, or both at once.
     pub fn births(old: bool, synchronous: &'static str, seed: u64) -> Self {
         let mut make = Maker::new(seed, 4);

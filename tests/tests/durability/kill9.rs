@@ -2,6 +2,7 @@
 //! and checkpoints, of one among several, and of `litepack pack`. Afterwards the database opens,
 //! `integrity_check` is clean, and it holds every acknowledged transaction and no part of another.
 
+use litepack_simdisk::count_trials;
 use litepack_tests::bank::{self, Role};
 use litepack_tests::programs::Listened;
 use litepack_tests::rng::Rng;
@@ -39,6 +40,7 @@ fn kill_after(mut child: Child, time: Duration) -> Vec<i64> {
     std::thread::sleep(time);
     let early = child.try_wait().expect("a state");
     child.kill().expect("a signal");
+    count_trials("kills", 1);
     let output = child.wait_with_output().expect("an end");
     let complaint = String::from_utf8_lossy(&output.stderr);
     assert!(
@@ -114,7 +116,8 @@ fn run_pair_trials(second_vfs: &str) {
     let path = directory.path().join("first.db");
     let second_path = directory.path().join("second.db");
     let second = vfs::uri(&second_path, second_vfs, "");
-    let mut rng = Rng::new(scale(5, 55));
+    let seed = seeds(scale(5, 55), 1)[0];
+    let mut rng = Rng::new(seed);
     let (mut last, mut births) = (0, 0);
     for trial in 0..200 {
         // On a slow machine more of them, and longer ones, until something was born.
@@ -125,10 +128,18 @@ fn run_pair_trials(second_vfs: &str) {
         let journal = *rng.pick(&["delete", "truncate", "persist"]);
         let synchronous = *rng.pick(&["normal", "full"]);
         let millis = rng.between(20, 500) << longer.min(4);
-        println!("{second_vfs}, trial {trial}: {journal}, {synchronous}, {millis} ms");
+        println!("seed {seed}, {second_vfs}, trial {trial}: {journal}, {synchronous}, {millis} ms");
         let text = path.to_str().expect("UTF-8");
-        let seed = rng.bits().to_string();
-        let child = spawn(&["churn", text, &seed, journal, synchronous, "1024", &second]);
+        let child_seed = rng.bits().to_string();
+        let child = spawn(&[
+            "churn",
+            text,
+            &child_seed,
+            journal,
+            synchronous,
+            "1024",
+            &second,
+        ]);
         let said = kill_after(child, Duration::from_millis(millis as u64));
         let acknowledged = said.last().copied().unwrap_or(last);
         if said.is_empty() && acknowledged == 0 {
@@ -172,10 +183,16 @@ fn others_go_on_when_one_of_them_is_killed() {
                 (worker, Listened::to(child))
             })
             .into();
-        let mut rng = Rng::new(scale(7, 77));
+        let seed = seeds(scale(7, 77), 1)[0];
+        println!("seed {seed}, {journal}");
+        let mut rng = Rng::new(seed);
         let mut acknowledged = Vec::new();
         for victim in 10..10 + seconds * 4 {
-            let role = if victim % 4 == 0 { "vacuum" } else { "write" };
+            let role = match victim % 4 {
+                0 => "vacuum",
+                1 => "maintain",
+                _ => "write",
+            };
             let child = spawn(&["bank", role, text, &victim.to_string(), "100"]);
             let time = Duration::from_millis(rng.below(250) + 30);
             let said = kill_after(child, time);
@@ -225,7 +242,9 @@ fn a_killed_pack_leaves_the_source_and_no_half_destination() {
     source(&from);
     programs::litepack();
     let before = std::fs::read(&from).expect("readable");
-    let mut rng = Rng::new(11);
+    let seed = seeds(11, 1)[0];
+    println!("seed {seed}");
+    let mut rng = Rng::new(seed);
     let mut complete = 0;
     let trials = scale(8, 40);
     let longest = time_of_a_pack(&from, &to) * 11 / 10;
@@ -244,6 +263,7 @@ fn a_killed_pack_leaves_the_source_and_no_half_destination() {
         let mut child = command.spawn().expect("the command starts");
         std::thread::sleep(longest.mul_f64(rng.below(1000) as f64 / 1000.0));
         child.kill().expect("a signal");
+        count_trials("kills", 1);
         child.wait().expect("an end");
         let result = if in_place { &from } else { &to };
         let finished = result.exists() && !vfs::looks_plain(result).expect("readable");

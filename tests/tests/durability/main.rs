@@ -7,6 +7,7 @@ mod hot_journal;
 mod kill9;
 mod leftovers;
 mod log;
+mod lying_disk;
 mod power_loss;
 mod processes;
 mod raw_wal;

@@ -8,7 +8,7 @@ use litepack_simdisk::{
 use litepack_tests::{scale, vfs};
 
 /// Litepack over the simulated disk whose VFS is `parent`.
-fn litepack(parent: &str) -> Layer {
+pub(crate) fn litepack(parent: &str) -> Layer {
     litepack_rusqlite::register().expect("Litepack registers");
     let vfs = format!("litepack-{parent}");
     litepack_rusqlite::register_vfs(&vfs, parent).expect("Litepack goes over the simulated disk");
@@ -42,7 +42,7 @@ const PAIRS: [fn(&str) -> Layer; 3] = [litepack, beside_plain, plain_beside];
 const KEY: &str = "&hexkey=00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
 
 /// Both encrypted.
-fn encrypted(parent: &str) -> Layer {
+pub(crate) fn encrypted(parent: &str) -> Layer {
     let Layer { vfs, aux } = litepack(parent);
     let (vfs, aux) = (vfs + KEY, aux + KEY);
     Layer { vfs, aux }
@@ -91,7 +91,7 @@ fn battery() -> Battery {
     battery_over(litepack)
 }
 
-fn battery_over(layer: fn(&str) -> Layer) -> Battery {
+pub(crate) fn battery_over(layer: fn(&str) -> Layer) -> Battery {
     Battery {
         layer,
         synchronous: "FULL",
