@@ -16,6 +16,8 @@ use crate::free_pages::FreePages;
 use crate::plan::{Effort, Plan, Source};
 use crate::references::{Estimate, References};
 
+/// The part of the file that may be free and held for a log that stands on it, before nothing more is written anew.
+const GROWTH: u64 = 8;
 /// A step may do more than one thing as long as it takes no longer than this.
 const STEP: Duration = Duration::from_millis(20);
 /// The notes on which units have text in common, within the process of an application.
@@ -125,6 +127,10 @@ pub fn default_level<D: Storage>(store: &Store<D>) -> Level {
     store.maintained_level().max(store.level())
 }
 
+fn is_grown<D: Storage>(store: &Store<D>) -> Result<bool> {
+    Ok(store.held_bytes()? > store.end() / GROWTH)
+}
+
 impl Maintenance {
     /// Looks at the database and decides what to do.
     ///
@@ -178,6 +184,9 @@ impl Maintenance {
     /// # Errors
     /// When the file cannot be read or is damaged.
     pub fn pays<D: Storage>(&self, store: &mut Store<D>) -> Result<bool> {
+        if is_grown(store)? {
+            return Ok(false);
+        }
         let dropped = self.free.as_ref().map_or(0, FreePages::stored);
         let shared = self.estimate.as_ref().map_or(0, Estimate::saved);
         let beside = i64::try_from(dropped.saturating_add(shared)).unwrap_or(i64::MAX);
@@ -205,6 +214,14 @@ impl Maintenance {
             self.free = None;
         }
         self.is_complete &= store.may_refer();
+        if store.is_held()? {
+            // What it frees is free when a log no longer needs it. Until then nothing is given back, and what is written anew
+            // takes its place twice.
+            self.is_complete = false;
+            if is_grown(store)? {
+                self.stage = Stage::Finish;
+            }
+        }
         let mut result = Ok(());
         while result.is_ok() && self.stage != Stage::Done && begun.elapsed() < STEP {
             result = self.advance(store);
@@ -291,10 +308,10 @@ impl Maintenance {
                 None => Stage::Finish,
             },
             Stage::Finish => {
-                if store.end() > self.end {
+                if store.end() > self.end && !store.is_held()? {
                     store.compact_fully()?;
                 }
-                if self.is_complete {
+                if self.is_complete && !store.is_held()? {
                     self.plan.finish(store)?;
                 } else {
                     self.plan.lay_prefetch(store)?;

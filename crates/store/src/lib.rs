@@ -3,7 +3,7 @@
 //! ```text
 //! format/       the bytes of the file: header, commit records, map nodes, catalog
 //! medium/       verified reads, coalesced and ahead of scans; caches, tools of worker threads
-//! space/        free space, and where new extents go
+//! space/        free space, what others need of the file, and where new extents go
 //! snapshot/     reading: which commit a file is at, the page map, pages
 //! transaction/  writing: buffer, encoding, commit, flush
 //! maintenance/  giving space back, order, recompression
@@ -49,7 +49,7 @@ pub use format::key_place::{is_encrypted, try_key, unlock};
 pub use format::layout::{FileUuid, HEADER_LEN, MAGIC, VERSION};
 pub use format::offset::FileOffset;
 pub use format::prefetch_segment::{OPENING, Opening};
-pub use format::record::LogNumbers;
+pub use format::record::{CommitRecord, LogNumbers};
 pub use format::unit::Unit;
 pub use inspect::check::CheckReport;
 pub use inspect::info::{Info, StoredKind, StoredUnit};
@@ -60,6 +60,7 @@ pub use maintenance::reorder::Reordering;
 pub use options::{DEFAULT_LEVEL, Options, Spare};
 pub use snapshot::handle::Snapshot;
 pub use space::erase::Erase;
+pub use space::held::{Needed, Needs};
 #[cfg(any(test, fuzzing))]
 pub use testing::{forged, hostile};
 pub use transaction::changes::Transaction;

@@ -11,9 +11,9 @@ use litepack_cipher::Keys;
 use crate::error::{Error, Result};
 use crate::format::guard::Guard;
 use crate::format::header::Header;
-use crate::format::layout::{FileUuid, HEADER_LEN, MARK_OFFSETS, SLOT_OFFSETS};
+use crate::format::layout::{FileUuid, HEADER_LEN, MARK_OFFSETS, RECORD_LEN, SLOT_OFFSETS};
 use crate::format::offset::FileOffset;
-use crate::format::record::{LogNumbers, Record, decode_mark};
+use crate::format::record::{CommitRecord, LOG_BASE, LogNumbers, Record, decode_mark};
 
 /// The newest record of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +26,12 @@ pub struct FileState {
     pub log: LogNumbers,
     /// A mark says that it was flushed.
     pub is_durable: bool,
+    /// Its bytes.
+    pub record: CommitRecord,
+    /// A log may stand on it, once it is durable.
+    pub is_base: bool,
+    /// How many units the database has.
+    pub units: u64,
 }
 
 impl FileState {
@@ -42,19 +48,17 @@ impl FileState {
         let Header {
             uuid, is_encrypted, ..
         } = Header::decode(head)?;
-        let guard = match (is_encrypted, keys) {
-            (false, None) => Guard::sums(uuid),
-            (true, Some(keys)) => Guard::with_keys(uuid, Arc::clone(keys)),
-            (true, None) => return Err(Error::NoKey),
-            (false, Some(_)) => return Err(Error::NotEncrypted),
-        };
+        let guard = Guard::of(uuid, is_encrypted, keys)?;
         let from = |offset: FileOffset| head.get(usize::try_from(offset.0).ok()?..);
-        let records = SLOT_OFFSETS.map(|slot| Record::decode(from(slot)?, &guard));
-        let record = records.into_iter().flatten().max_by_key(|r| r.seq);
+        let records = SLOT_OFFSETS.map(|slot| {
+            let bytes = *from(slot)?.first_chunk::<RECORD_LEN>()?;
+            Some((Record::decode(&bytes, &guard)?, CommitRecord(bytes)))
+        });
+        let newest = records.into_iter().flatten().max_by_key(|(r, _)| r.seq);
         let marks = MARK_OFFSETS.map(|mark| decode_mark(from(mark)?, &guard));
         // A mark is written when the record is durable.
         let is_newest = |record: &Record| marks.iter().flatten().all(|seq| *seq <= record.seq);
-        let Some(record) = record.filter(is_newest) else {
+        let Some((record, bytes)) = newest.filter(|(record, _)| is_newest(record)) else {
             let why = "that of the newest commit is unreadable";
             return Err(Error::damaged("commit record", SLOT_OFFSETS[0], why));
         };
@@ -63,6 +67,12 @@ impl FileState {
             seq: record.seq.0,
             log: record.log,
             is_durable: marks.contains(&Some(record.seq)),
+            record: bytes,
+            is_base: record.features & LOG_BASE != 0,
+            units: record
+                .size
+                .checked_div(record.unit_size.into())
+                .unwrap_or(0),
         }))
     }
 }
@@ -87,21 +97,26 @@ mod tests {
                 next: content.into(),
                 ..LogNumbers::default()
             };
-            store.set_log_numbers(numbers);
+            store.set_log_numbers(numbers, content == 2);
             store.commit().unwrap();
             let found = |disk: &MemoryStorage| FileState::of(&disk.snapshot()[..2048], None);
+            let slot = store.snapshot().commit().unwrap().slot;
+            let record = *disk.snapshot()[512 + 512 * slot..].first_chunk().unwrap();
             let expected = FileState {
                 uuid: store.uuid(),
                 seq: store.seq(),
                 log: numbers,
                 is_durable: false,
+                record: CommitRecord(record),
+                // Who cannot ask what is needed has others ask.
+                is_base: content >= 2,
+                units: 1,
             };
             assert_eq!(found(&disk).unwrap(), Some(expected));
             store.flush().unwrap();
             let durable = found(&disk).unwrap().unwrap();
             assert!(durable.is_durable);
             // Each bit of the newest record, the header and the marks.
-            let slot = store.snapshot().commit().unwrap().slot;
             let rot = |at: usize| {
                 let mut image = disk.snapshot();
                 image[at] ^= 4;

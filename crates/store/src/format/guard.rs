@@ -109,6 +109,20 @@ pub(crate) fn other_excess(encrypted: Option<Padding>) -> usize {
 }
 
 impl Guard {
+    /// Of a file whose header says that it is encrypted or not, with these keys.
+    pub(crate) fn of(
+        uuid: FileUuid,
+        is_encrypted: bool,
+        keys: Option<&Arc<Keys>>,
+    ) -> Result<Guard> {
+        match (is_encrypted, keys) {
+            (false, None) => Ok(Guard::sums(uuid)),
+            (true, Some(keys)) => Ok(Guard::with_keys(uuid, Arc::clone(keys))),
+            (true, None) => Err(Error::NoKey),
+            (false, Some(_)) => Err(Error::NotEncrypted),
+        }
+    }
+
     /// Of a file without a key.
     pub(crate) const fn sums(uuid: FileUuid) -> Guard {
         Guard { uuid, keys: None }

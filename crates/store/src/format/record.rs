@@ -33,6 +33,12 @@ impl std::fmt::Display for CommitNumber {
 
 /// The commit may have units that are stored by reference to others.
 pub(crate) const REFERENCES: u32 = 1;
+/// A log may stand on the commit: who writes after it asks what is needed of the file.
+pub(crate) const LOG_BASE: u32 = 2;
+
+/// The record of a commit as it is in the file: for a log that stands on the commit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CommitRecord(pub [u8; RECORD_LEN]);
 
 /// One commit: everything that is needed to read the database as of that moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -214,7 +220,7 @@ impl Record {
 
     /// The parts of it that this version does not know, in words; `None` if it knows all.
     pub(crate) fn unknown(&self) -> Option<String> {
-        let features = self.features & !REFERENCES;
+        let features = self.features & !(REFERENCES | LOG_BASE);
         if features != 0 {
             return Some(format!("feature flags {features:#x} of a commit"));
         }

@@ -105,6 +105,8 @@ impl<D: Storage> Store<D> {
     /// # Errors
     /// As [`Store::flush`]. Later steps cannot make the commit fail: the file then stays as large as it was.
     pub fn tidy(&mut self) -> Result<()> {
+        // What is free by what the handle knows may be in use by others since.
+        self.refresh()?;
         self.flush()?;
         if self.writer().knows_space() {
             self.writer().compaction.begin();
@@ -119,11 +121,9 @@ impl<D: Storage> Store<D> {
             self.drop_unused_dictionaries(&[])?;
             self.commit_and_flush()?;
         }
-        let free = |store: &Self| {
-            store
-                .snapshot()
-                .commit()
-                .map_or(0, |commit| commit.record.free_bytes)
+        let free = |store: &Self| match store.snapshot().commit() {
+            Some(commit) => store.loose_bytes(&commit.record),
+            None => Ok(0),
         };
         let end = |store: &Self| {
             store
@@ -131,11 +131,11 @@ impl<D: Storage> Store<D> {
                 .commit()
                 .map_or(0, |commit| commit.record.end.0)
         };
-        if free(self) > end(self) / LOOSE + LOOSE_MIN {
+        if free(self)? > end(self) / LOOSE + LOOSE_MIN {
             self.try_compact()?;
         }
         // Where free space was in pieces that nothing fits into.
-        if free(self) > end(self) / LOOSE + LOOSE_MIN {
+        if free(self)? > end(self) / LOOSE + LOOSE_MIN {
             let mut at = self.reorder()?;
             while let Some(next) = at {
                 at = self.reorder_some(next)?;
@@ -153,7 +153,7 @@ impl<D: Storage> Store<D> {
     }
 
     /// Whether the file would be shorter than it is, if its pages and dictionaries took so many bytes less and what is free
-    /// were given back, as far as [`Store::compact_fully`] does that.
+    /// were given back, as far as [`Store::compact_fully`] does that. What is held for others is not given back.
     ///
     /// # Errors
     /// When the page map cannot be read.
@@ -194,10 +194,10 @@ impl<D: Storage> Store<D> {
     /// The last commit is current again.
     pub fn compact_some(&mut self, from: u64) -> Result<Option<u64>> {
         self.commit()?;
-        let free = |Commit { record, .. }: Commit| {
-            record.free_bytes > (record.end.0 / FREE_SHARE).max(FREE_MIN)
+        let Some(Commit { record, .. }) = self.snapshot().commit() else {
+            return Ok(None);
         };
-        if !self.snapshot().commit().is_some_and(free) {
+        if self.loose_bytes(&record)? <= (record.end.0 / FREE_SHARE).max(FREE_MIN) {
             return Ok(None);
         }
         self.writer().compaction.begin();

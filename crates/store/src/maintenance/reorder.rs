@@ -69,7 +69,8 @@ impl<D: Storage> Store<D> {
             return Ok(None);
         };
         let (gain, first) = self.disorder(&record)?;
-        let worthwhile = gain > (record.end.0 / WORTHWHILE).max(GAIN_MIN);
+        // What it moves would take its space twice while it is held for others.
+        let worthwhile = gain > (record.end.0 / WORTHWHILE).max(GAIN_MIN) && !self.is_held()?;
         Ok(worthwhile.then_some(Reordering {
             to: first,
             tree: TreeKind::Map,
@@ -81,7 +82,7 @@ impl<D: Storage> Store<D> {
 
     /// The bytes that are free, or that the page map would not need if all were in order; and where the first extent is.
     pub(super) fn disorder(&self, record: &Record) -> Result<(u64, FileOffset)> {
-        let (mut gain, mut first) = (record.free_bytes, record.end);
+        let (mut gain, mut first) = (self.loose_bytes(record)?, record.end);
         let (image, medium) = (self.image(), self.snapshot().medium());
         let (mut encoded, mut in_order) = (Vec::new(), Vec::new());
         for kind in [TreeKind::Map, TreeKind::Items] {
@@ -108,13 +109,16 @@ impl<D: Storage> Store<D> {
         Ok((gain, first))
     }
 
-    /// Goes on for a step, and makes it durable. `None` at the end; what is left free then is for
-    /// [`Store::compact_some`]. Pending changes are committed first.
+    /// Goes on for a step, and makes it durable. `None` at the end, and when a log stands on the file by now; what is left
+    /// free then is for [`Store::compact_some`]. Pending changes are committed first.
     ///
     /// # Errors
     /// The last commit is current again.
     pub fn reorder_some(&mut self, at: Reordering) -> Result<Option<Reordering>> {
         self.commit()?;
+        if self.is_held()? {
+            return Ok(None);
+        }
         self.writer().compaction.begin();
         let next = self.step(|transaction| transaction.reorder_step(at));
         let next = next.and_then(|next| self.commit_and_flush().map(|()| next));

@@ -15,7 +15,7 @@ use crate::format::key_place;
 use crate::format::layout::{FileUuid, SLOT_OFFSETS};
 use crate::format::leaf::Entry;
 use crate::format::offset::FileOffset;
-use crate::format::record::Record;
+use crate::format::record::{CommitRecord, Record};
 use crate::format::unit::Unit;
 use crate::medium::cache::PageCache;
 use crate::medium::held_dictionaries::HeldDictionaries;
@@ -76,6 +76,11 @@ impl<R: ReadAt> Snapshot<R> {
             None => Guard::sums(FileUuid([0; 16])),
         };
         let key = for_padding_of(&guard, key)?;
+        Ok(Snapshot::guarded(disk, guard, key, options))
+    }
+
+    /// At no commit yet.
+    fn guarded(disk: R, guard: Guard, key: Option<Arc<Key>>, options: &Options) -> Snapshot<R> {
         options.cache.begin_use(CacheKind::Pages);
         let medium = Medium {
             disk,
@@ -88,7 +93,7 @@ impl<R: ReadAt> Snapshot<R> {
             segment: None,
             spares: options.spares.clone(),
         };
-        Ok(Snapshot {
+        Snapshot {
             cached: CachedFile::new(&options.cache, options.file),
             key,
             pages: PageReader::new(medium, options.threads),
@@ -98,7 +103,33 @@ impl<R: ReadAt> Snapshot<R> {
             fell_back: false,
             moves: 0,
             pinned: false,
-        })
+        }
+    }
+
+    /// Opens a packed file at the commit of this record, which may be a former one, and stays there. `keys` are those of
+    /// an encrypted file; of `options` the key counts for nothing.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] if the commit is none of this file, or its catalog is no longer there.
+    pub fn at(
+        disk: R,
+        record: &CommitRecord,
+        keys: Option<&Arc<Keys>>,
+        options: &Options,
+    ) -> Result<Snapshot<R>> {
+        let header = read_header(&disk)?.ok_or(Error::NotPacked)?;
+        let guard = Guard::of(header.uuid, header.is_encrypted, keys)?;
+        let mut snapshot = Snapshot::guarded(disk, guard, None, options);
+        let commit = Commit {
+            record: recover::record_of(record, snapshot.medium())?,
+            slot: 0,
+            durable: true,
+        };
+        let catalog = snapshot.fetch_of(&commit)?;
+        let image = Image::of(&commit.record, catalog, snapshot.image.page_size);
+        snapshot.go_to(commit, image);
+        snapshot.pinned = true;
+        Ok(snapshot)
     }
 
     /// The file's identity on disk; all zero while it is empty.

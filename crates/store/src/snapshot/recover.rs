@@ -20,7 +20,7 @@ use crate::format::layout::{
 use crate::format::leaf::Entry;
 use crate::format::node::{Node, TreeKind};
 use crate::format::offset::FileOffset;
-use crate::format::record::{CommitNumber, REFERENCES, Record, decode_mark};
+use crate::format::record::{CommitNumber, CommitRecord, REFERENCES, Record, decode_mark};
 use crate::medium::verified::{Medium, NodeSource};
 use crate::snapshot::page_map::HEIGHT_MAX;
 use crate::space::free_space::{CHAIN_MAX, Link, decode_link};
@@ -258,6 +258,16 @@ pub(crate) fn damage_of_other_mark<D: ReadAt>(
 fn may_be_cut_off(marks: [Option<CommitNumber>; 2], former: &Record, at: usize) -> bool {
     let is_earlier = |seq: CommitNumber| seq <= former.seq;
     marks[1 - at].is_some_and(is_earlier) && marks[at].is_none_or(is_earlier)
+}
+
+/// The record in these bytes, which are not from one of the file's slots.
+pub(crate) fn record_of<D>(bytes: &CommitRecord, medium: &Medium<D>) -> Result<Record> {
+    let record = Record::decode(&bytes.0, &medium.guard).ok_or_else(|| {
+        let why = "that of a former commit is none of this file";
+        Error::damaged("commit record", FileOffset::START, why)
+    })?;
+    validate(&record, 0, medium)?;
+    Ok(record)
 }
 
 /// A record that its checksum vouches for can still come from a hostile file.

@@ -63,14 +63,16 @@ impl Eraser {
         !self.owed.is_empty()
     }
 
-    /// Overwrites the extents that are owed and free. The newest commit is durable. A failure is tried again after the
-    /// next flush: the commit is safe already and must not be reported as failed.
+    /// Overwrites the extents that are owed and free. The newest commit is durable. What is held for others stays owed
+    /// until they no longer need it. A failure is tried again after the next flush: the commit is safe already and must
+    /// not be reported as failed.
     pub(crate) fn erase_owed(&mut self, space: &mut Space, disk: &impl Storage) {
-        let Ok(free) = free_among(space, &self.owed) else {
+        let (Ok(free), Ok(held)) = (free_among(space, &self.owed), held_among(space, &self.owed))
+        else {
             return;
         };
         if self.overwrite(&free, disk).is_ok() {
-            self.owed.clear();
+            self.owed = held;
         }
         if self.when == Erase::WithFlush {
             for (offset, len) in free.iter() {
@@ -79,9 +81,13 @@ impl Eraser {
         }
     }
 
-    /// Overwrites all that is free.
-    pub(crate) fn erase_all(&self, space: &Space, disk: &impl Storage) -> Result<()> {
-        self.overwrite(&space.all_free()?, disk)
+    /// Overwrites all that is free after a flush. What is held for others is owed from now on.
+    pub(crate) fn erase_all(&mut self, space: &Space, disk: &impl Storage) -> Result<()> {
+        let kept = space.kept_within(FileOffset::START..FileOffset::MAX);
+        let kept = litepack_io::memory::collect(kept)?;
+        self.overwrite(&space.not_held(), disk)?;
+        self.owed = kept;
+        Ok(())
     }
 
     /// Overwrites what a transaction has written that is about to be dropped. The caller still has the right to write.
@@ -118,6 +124,17 @@ impl Eraser {
         }
         Ok(())
     }
+}
+
+/// The parts of these extents that are free and held for others.
+fn held_among(space: &Space, extents: &[(FileOffset, u64)]) -> Result<Vec<(FileOffset, u64)>> {
+    let mut held = Vec::new();
+    for (offset, len) in extents {
+        for part in space.kept_within(*offset..*offset + *len) {
+            litepack_io::memory::push(&mut held, part)?;
+        }
+    }
+    Ok(held)
 }
 
 /// The parts of these extents that a transaction could take now, those behind the end included.

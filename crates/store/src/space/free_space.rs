@@ -6,6 +6,9 @@
 //! - bytes taken since the last durable commit are free once the running commit is published;
 //! - all others are free once a commit that no longer names them is durable.
 //!
+//! What is free and [held](crate::space::held) for others is left alone as long as they need it. On disk it is free as
+//! all else.
+//!
 //! On disk, free space (waiting or not) is a chain: a snapshot of the set, then the changes of each
 //! commit since, rewritten as a new snapshot when the chain would be the longer of the two.
 
@@ -18,11 +21,13 @@ use crate::format::layout::{LOCK_BYTES, OFFSET_LIMIT, Pointer};
 use crate::format::offset::FileOffset;
 use crate::space::allocate::ExtentKind;
 use crate::space::blocks::Blocks;
+use crate::space::held::{Held, Needed};
 use crate::space::ranges::{Holes, RangeSet};
 use crate::space::small::Taken;
 
 /// Longest chain of changes on a snapshot: bounds the reads needed before a first write.
 pub(crate) const CHAIN_MAX: usize = 32;
+const TOO_LONG: Error = Error::Limit("files end at 256 TiB");
 /// Encoded bytes one range or change takes at most.
 const RANGE_BYTES_MAX: usize = 20;
 
@@ -38,6 +43,9 @@ struct Change {
 #[derive(Debug)]
 pub(crate) struct Space {
     free: Holes,
+    /// Free as well, and held for others.
+    kept: RangeSet,
+    held: Held,
     /// Freed, to be free once the running commit is published.
     after_commit: RangeSet,
     /// Freed, to be free once a commit published after now is durable.
@@ -73,6 +81,8 @@ impl Space {
     pub(crate) fn new(end: FileOffset) -> Space {
         Space {
             free: Holes::default(),
+            kept: RangeSet::default(),
+            held: Held::default(),
             after_commit: RangeSet::default(),
             after_flush: RangeSet::default(),
             fresh: RangeSet::default(),
@@ -149,26 +159,108 @@ impl Space {
         self.end
     }
 
-    /// Bytes below the end that are not free. 0 where a hostile file has a range free twice, which [`Self::all_free`] tells.
+    /// Bytes below the end that are not free, or held. 0 where a hostile file has a range free twice, which [`Self::all_free`] tells.
     pub(crate) fn used_bytes(&self) -> u64 {
-        self.end.bytes_since(FileOffset(self.free_bytes()))
+        let free = self.free_bytes().saturating_sub(self.kept.total());
+        self.end.bytes_since(FileOffset(free))
     }
 
-    /// Free bytes below the end, waiting ones included.
+    /// Free bytes below the end, waiting and held ones included.
     pub(crate) fn free_bytes(&self) -> u64 {
-        self.free.total() + self.after_commit.total() + self.after_flush.total()
+        let waiting = self.after_commit.total() + self.after_flush.total();
+        self.free.total() + self.kept.total() + waiting
     }
 
-    /// All free ranges below the end, waiting ones included.
+    /// Those of them that are held.
+    pub(crate) fn held_bytes(&self) -> u64 {
+        let waiting = self.after_commit.iter().chain(self.after_flush.iter());
+        let parts = waiting.flat_map(|(offset, len)| self.held.within(offset..offset + len));
+        self.kept.total() + parts.map(|(_, len)| len).sum::<u64>()
+    }
+
+    /// Whether anything is held.
+    pub(crate) fn is_held(&self) -> bool {
+        !self.held.is_nothing()
+    }
+
+    /// All free ranges below the end, waiting and held ones included.
     ///
     /// # Errors
     /// When a range is free twice, as a hostile chain can have it.
     pub(crate) fn all_free(&self) -> Result<RangeSet> {
         let mut all = self.free.ranges();
-        let disjoint =
-            all.absorb(&mut self.after_commit.clone()) && all.absorb(&mut self.after_flush.clone());
+        let disjoint = all.absorb(&mut self.kept.clone())
+            && all.absorb(&mut self.after_commit.clone())
+            && all.absorb(&mut self.after_flush.clone());
         self.check(disjoint, self.end)?;
         Ok(all)
+    }
+
+    /// What of the free ranges is held, in this part of the file.
+    pub(crate) fn kept_within(
+        &self,
+        part: Range<FileOffset>,
+    ) -> impl Iterator<Item = (FileOffset, u64)> + '_ {
+        self.kept.within(part)
+    }
+
+    /// The free ranges that are not held.
+    pub(crate) fn not_held(&self) -> RangeSet {
+        self.free.ranges()
+    }
+
+    /// What is held, if it is this.
+    pub(crate) fn holds(&self, needed: &Needed) -> bool {
+        self.held.is_of(needed)
+    }
+
+    /// From now on this is held, and nothing else: not taken, and the file ends behind it.
+    pub(crate) fn hold(&mut self, held: Held) -> Result<()> {
+        let done = self.free.absorb(&mut self.kept);
+        self.check(done, self.end)?;
+        self.held = held;
+        self.reach(self.held.end())?;
+        let Space {
+            free, kept, held, ..
+        } = self;
+        let done = held.ranges().all(|part| keep_back(part, free, kept));
+        self.check(done, self.end)
+    }
+
+    /// Makes the file end here at least.
+    fn reach(&mut self, end: FileOffset) -> Result<()> {
+        // None ends within the lock bytes, or right behind them.
+        let is_there = LOCK_BYTES.start < end && end <= LOCK_BYTES.end;
+        let end = if is_there { LOCK_BYTES.start } else { end };
+        if end <= self.end {
+            return Ok(());
+        }
+        if end > OFFSET_LIMIT {
+            return Err(TOO_LONG);
+        }
+        let (before, behind) = (end.min(LOCK_BYTES.start), self.end.max(LOCK_BYTES.end));
+        for part in [self.end..before, behind..end] {
+            let len = part.end.bytes_since(part.start);
+            if len > 0 {
+                let done = self.free.insert(part.start, len);
+                self.check(done, part.start)?;
+                self.log(true, part.start, len)?;
+            }
+        }
+        self.end = end;
+        Ok(())
+    }
+
+    /// What waited is free, except for what is held. It fails for nothing but damage: the commit is made.
+    fn set_free(&mut self, waiting: RangeSet) -> Result<()> {
+        let mut done = true;
+        for (offset, len) in waiting.iter() {
+            done &= self.free.insert(offset, len);
+            for part in self.held.within(offset..offset + len) {
+                done &= keep_back(part, &mut self.free, &mut self.kept);
+            }
+        }
+        self.check(done, self.end)
     }
 
     /// The extents of the chain on disk.
@@ -178,12 +270,17 @@ impl Space {
 
     /// Makes sure of memory for copies of all that is known, and for what publishing moves: that must not fail.
     pub(crate) fn probe(&self) -> Result<()> {
-        let free = self.free.count() + self.after_commit.count() + self.after_flush.count();
-        let ranges = free + self.fresh.count() + self.unflushed.count();
+        let ranges =
+            self.free_ranges() + self.held.count() + self.fresh.count() + self.unflushed.count();
         if ranges > FEW_RANGES {
             litepack_io::memory::probe(ranges * RANGE_IN_MEMORY)?;
         }
         Ok(litepack_io::memory::check()?)
+    }
+
+    fn free_ranges(&self) -> usize {
+        let waiting = self.after_commit.count() + self.after_flush.count();
+        self.free.count() + self.kept.count() + waiting
     }
 
     fn log(&mut self, freed: bool, offset: FileOffset, len: u64) -> Result<()> {
@@ -231,7 +328,7 @@ impl Space {
 
     /// The most bytes of a link that is a snapshot.
     pub(crate) fn snapshot_room(&self) -> u64 {
-        let ranges = self.free.count() + self.after_commit.count() + self.after_flush.count();
+        let ranges = self.free_ranges();
         (16 + (ranges + CHAIN_MAX + 2) * RANGE_BYTES_MAX) as u64
     }
 
@@ -339,7 +436,7 @@ impl Space {
             offset = LOCK_BYTES.end;
         }
         if offset + len > OFFSET_LIMIT {
-            return Err(Error::Limit("files end at 256 TiB"));
+            return Err(TOO_LONG);
         }
         self.end = offset + len;
         Ok(offset)
@@ -394,7 +491,7 @@ impl Space {
     ) -> Result<FileOffset> {
         self.probe()?;
         self.give_back_tail()?;
-        let ranges = self.free.count() + self.after_commit.count() + self.after_flush.count();
+        let ranges = self.free_ranges();
         let snapshot = self.renew
             || self.chain.is_empty()
             || self.chain.len() >= CHAIN_MAX
@@ -449,17 +546,31 @@ impl Space {
         self.renew = false;
         self.changes.clear();
         self.taken.published();
-        let done =
-            self.free.absorb(&mut self.after_commit) && self.unflushed.absorb(&mut self.fresh);
-        self.check(done, head.offset)
+        let done = self.unflushed.absorb(&mut self.fresh);
+        self.check(done, head.offset)?;
+        let waiting = std::mem::take(&mut self.after_commit);
+        self.set_free(waiting)
     }
 
     /// The newest published commit is durable.
     pub(crate) fn flushed(&mut self) -> Result<()> {
         self.unflushed = RangeSet::default();
         self.blocks.clear();
-        let done = self.free.absorb(&mut self.after_flush);
-        self.check(done, self.end)
+        let waiting = std::mem::take(&mut self.after_flush);
+        self.set_free(waiting)
+    }
+}
+
+/// Sets aside what is free of a part that is held.
+fn keep_back((offset, len): (FileOffset, u64), free: &mut Holes, kept: &mut RangeSet) -> bool {
+    loop {
+        let next = free.within(offset..offset + len).next();
+        let Some((offset, len)) = next else {
+            return true;
+        };
+        if !(free.remove(offset, len) && kept.insert(offset, len)) {
+            return false;
+        }
     }
 }
 

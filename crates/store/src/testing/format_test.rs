@@ -16,7 +16,7 @@ use crate::format::leaf::FANOUT;
 use crate::format::nonces::SALTS_MAX;
 use crate::format::offset::FileOffset;
 use crate::format::prefetch_segment::SEGMENT_LEN_MAX;
-use crate::format::record::{CommitNumber, LogNumbers, REFERENCES, Record, encode_mark};
+use crate::format::record::{CommitNumber, LOG_BASE, LogNumbers, REFERENCES, Record, encode_mark};
 use crate::snapshot::page_map::HEIGHT_MAX;
 use crate::space::free_space::CHAIN_MAX;
 
@@ -87,6 +87,7 @@ fn constants_are_as_documented() {
         ("SEGMENT_LEN_MAX", SEGMENT_LEN_MAX),
         ("BASES_MAX", BASES_MAX as u64),
         ("REFERENCES", REFERENCES.into()),
+        ("LOG_BASE", LOG_BASE.into()),
         ("ENCRYPTED", ENCRYPTED.into()),
         ("PADDED", PADDED.into()),
         ("PADDING_MIN", (*Padding::BYTES.start()).into()),

@@ -1,5 +1,6 @@
 //! A running transaction: what it has changed, and the handle that it will publish the changes through.
 
+use std::io;
 use std::sync::Arc;
 
 use litepack_codec::{DictId, Level};
@@ -14,7 +15,7 @@ use crate::format::layout::Pointer;
 use crate::format::leaf::Entry;
 use crate::format::node::{Node, TreeKind};
 use crate::format::offset::FileOffset;
-use crate::format::record::{CommitNumber, LogNumbers, Record};
+use crate::format::record::{CommitNumber, LOG_BASE, LogNumbers, Record};
 use crate::format::unit::Unit;
 use crate::medium::dictionaries::Choice;
 use crate::medium::verified::Medium;
@@ -22,6 +23,7 @@ use crate::snapshot::handle::Snapshot;
 use crate::snapshot::image::Image;
 use crate::snapshot::recover::Commit;
 use crate::space::free_space::Space;
+use crate::space::held::{Needed, Needs};
 use crate::transaction::items::ItemChanges;
 use crate::transaction::prefetch_segment::SegmentWanted;
 use crate::transaction::store::Store;
@@ -40,6 +42,8 @@ pub(crate) struct Changes {
     pub(super) stored: Stored,
     /// Which log follows the commit: as before, unless the caller says another one.
     pub(super) log: LogNumbers,
+    /// A log may stand on the commit: as before, unless the caller says otherwise of other numbers.
+    pub(super) is_log_base: bool,
     pub(super) items: ItemChanges,
     /// The database was cut shorter, so space may be worth giving back.
     pub(super) shrunk: bool,
@@ -137,6 +141,7 @@ impl<D: Storage> Store<D> {
                 load_space(&self.snapshot, &commit.record)?
             }
         };
+        self.hold_needed(&commit.record, &mut space)?;
         let writer = &self.writer;
         space.set_may_grow(
             !(writer.compaction.is_running || writer.rewriting || writer.could_not_grow),
@@ -151,6 +156,7 @@ impl<D: Storage> Store<D> {
                 differences: commit.record.difference_bytes,
             },
             log: commit.record.log,
+            is_log_base: commit.record.features & LOG_BASE != 0,
             items: ItemChanges::after(&commit.record),
             shrunk: false,
             catalog_changed: false,
@@ -162,7 +168,7 @@ impl<D: Storage> Store<D> {
 }
 
 /// The free space of a durable commit.
-pub(super) fn load_space<D: Storage>(snapshot: &Snapshot<D>, record: &Record) -> Result<Space> {
+pub(crate) fn load_space<D: Storage>(snapshot: &Snapshot<D>, record: &Record) -> Result<Space> {
     let read = |pointer| snapshot.medium().extent(pointer, Kind::Space);
     Space::load(
         record.space,
@@ -170,6 +176,76 @@ pub(super) fn load_space<D: Storage>(snapshot: &Snapshot<D>, record: &Record) ->
         snapshot.disk().len()?,
         read,
     )
+}
+
+impl<D: Storage> Store<D> {
+    /// What others need of the file, after this commit.
+    fn ask(
+        &self,
+        record: &Record,
+        how: impl FnOnce(&dyn Needs) -> io::Result<Needed>,
+    ) -> Result<Needed> {
+        match &self.writer.needs {
+            _ if record.features & LOG_BASE == 0 => Ok(Needed::Nothing),
+            Some(needs) => Ok(how(&**needs)?),
+            None => Ok(Needed::Everything),
+        }
+    }
+
+    /// Has the free space of the newest commit, of which this is the record, hold what others need now.
+    pub(super) fn hold_needed(&self, record: &Record, space: &mut Space) -> Result<()> {
+        let needed = self.ask(record, |needs| needs.needed())?;
+        if space.holds(&needed) {
+            return Ok(());
+        }
+        space.hold(self.snapshot.held(&needed)?)
+    }
+
+    /// What others need of the file now, as far as can be seen: for estimates.
+    ///
+    /// # Errors
+    /// When that cannot be found out.
+    pub fn seems_needed(&self) -> Result<Needed> {
+        match self.snapshot.commit() {
+            Some(commit) => self.ask(&commit.record, |needs| needs.seems_needed()),
+            None => Ok(Needed::Nothing),
+        }
+    }
+
+    /// Whether they need anything, so that what is freed of it is not to be used yet.
+    ///
+    /// # Errors
+    /// As [`Store::seems_needed`].
+    pub fn is_held(&self) -> Result<bool> {
+        Ok(self.seems_needed()? != Needed::Nothing)
+    }
+
+    /// The bytes that are free in the newest commit, and held for them.
+    ///
+    /// # Errors
+    /// As [`Store::seems_needed`].
+    pub fn held_bytes(&self) -> Result<u64> {
+        let needed = self.seems_needed()?;
+        let Some(commit) = self.snapshot.commit().filter(|_| needed != Needed::Nothing) else {
+            return Ok(0);
+        };
+        if let Some(space) = self
+            .writer
+            .newest
+            .space()
+            .filter(|space| space.holds(&needed))
+        {
+            return Ok(space.held_bytes());
+        }
+        let mut space = load_space(&self.snapshot, &commit.record)?;
+        space.hold(self.snapshot.held(&needed)?)?;
+        Ok(space.held_bytes())
+    }
+
+    /// The bytes that are free in this commit, the newest, and not held.
+    pub(crate) fn loose_bytes(&self, record: &Record) -> Result<u64> {
+        Ok(record.free_bytes.saturating_sub(self.held_bytes()?))
+    }
 }
 
 impl<D: Storage> Transaction<'_, D> {

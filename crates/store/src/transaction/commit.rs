@@ -12,13 +12,14 @@ use crate::error::{Error, Result};
 use crate::format::guard::Kind;
 use crate::format::layout::{Pointer, SLOT_OFFSETS, unit_size_for};
 use crate::format::node::TreeKind;
-use crate::format::record::Record;
+use crate::format::record::{LOG_BASE, Record};
 use crate::format::unit::Unit;
 use crate::medium::verified::NODE_LEN_MAX;
 use crate::snapshot::item_tree::ItemTree;
 use crate::snapshot::page_map::PageMap;
 use crate::snapshot::recover::Commit;
 use crate::space::allocate::ExtentKind;
+use crate::space::free_space::Space;
 use crate::transaction::changes::{Stored, Transaction};
 use crate::transaction::store::Store;
 use crate::transaction::undo::Before;
@@ -107,10 +108,11 @@ impl<D: Storage> Transaction<'_, D> {
         self.write_queue()?;
 
         let (changes, last) = (&self.changes, &self.changes.last);
+        let is_log_base = changes.is_log_base || changes.space.is_held();
         let items = &changes.image.items.0;
         let record = Record {
             seq: last.record.seq.next().ok_or(NO_MORE)?,
-            features: changes.items.features(),
+            features: changes.items.features() | if is_log_base { LOG_BASE } else { 0 },
             size: changes.image.size,
             unit_size: changes.image.unit_size,
             height: changes.image.map.height(),
@@ -280,7 +282,9 @@ impl<D: Storage> Store<D> {
         let is_due = writer.compaction.is_due() && !writer.rewriting;
         // Differences are besides what the file would take without them, as free space is. They leave less of it to a
         // commit that writes everything anew, so by that alone such a file would never be compacted.
-        let loose = record.free_bytes.saturating_add(record.difference_bytes);
+        let held = (writer.newest.space()).map_or(0, Space::held_bytes);
+        let free = record.free_bytes.saturating_sub(held);
+        let loose = free.saturating_add(record.difference_bytes);
         if is_due && loose > tolerated {
             self.flush()?;
             // The transaction is safe already; what keeps a file from shrinking (a full disk, a damaged

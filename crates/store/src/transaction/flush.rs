@@ -9,6 +9,8 @@ use crate::error::{Error, Result};
 use crate::format::layout::{MARK_OFFSETS, SLOT_OFFSETS};
 use crate::format::record::{Record, encode_mark};
 use crate::snapshot::recover::{Commit, Head, SlotBytes};
+use crate::space::erase::Eraser;
+use crate::space::free_space::Space;
 use crate::transaction::changes::load_space;
 use crate::transaction::store::Store;
 
@@ -210,7 +212,10 @@ impl<D: Storage> Store<D> {
     /// Gives the file system what lies behind the end of a durable commit. The caller keeps others from committing. A
     /// failure is none of the commit, which is safe already: a later flush tries again.
     pub fn give_back(&mut self) {
-        let _ = self.cut();
+        // Others may have made the file longer since.
+        if self.in_transaction() || self.refresh().is_ok() {
+            let _ = self.cut();
+        }
     }
 
     /// # Errors
@@ -226,34 +231,48 @@ impl<D: Storage> Store<D> {
 
     /// Overwrites freed content that is owed. The newest commit is durable.
     fn erase_owed(&mut self) {
-        let Some(commit) = self.snapshot.commit() else {
-            return;
-        };
-        if !self.writer.eraser.is_owed() || self.in_transaction() {
-            return;
+        let is_owed = self.writer.eraser.is_owed() && !self.in_transaction();
+        if let Some(commit) = self.snapshot.commit().filter(|_| is_owed) {
+            // What it could not do is owed still.
+            let _ = self.overwrite(&commit.record, |eraser, space, disk| {
+                eraser.erase_owed(space, disk);
+                Ok(())
+            });
         }
-        let (eraser, newest) = (&mut self.writer.eraser, &mut self.writer.newest);
-        let mut loaded;
-        let space = match newest.space_mut() {
-            Some(space) => space,
-            // It was dropped with a transaction. A transaction that begins learns more of the commit than this.
-            None => match load_space(&self.snapshot, &commit.record) {
-                Ok(space) => {
-                    loaded = space;
-                    &mut loaded
-                }
-                Err(_) => return,
-            },
-        };
-        eraser.erase_owed(space, self.snapshot.disk());
     }
 
     /// Overwrites all that is free.
     pub(crate) fn erase_all(&mut self) -> Result<()> {
-        match self.writer.newest.space() {
-            Some(space) => self.writer.eraser.erase_all(space, self.snapshot.disk()),
-            None => Ok(()),
+        match self.snapshot.commit() {
+            Some(commit) if self.writer.newest.knows_space() => self
+                .overwrite(&commit.record, |eraser, space, disk| {
+                    eraser.erase_all(space, disk)
+                }),
+            _ => Ok(()),
         }
+    }
+
+    /// Overwrites something, with the free space of the newest commit, of which this is the record. Others may have begun
+    /// to need some of it since its transaction began.
+    fn overwrite(
+        &mut self,
+        record: &Record,
+        erase: impl FnOnce(&mut Eraser, &mut Space, &D) -> Result<()>,
+    ) -> Result<()> {
+        let known = self.writer.newest.take_space();
+        let is_known = known.is_some();
+        let mut space = match known {
+            Some(space) => space,
+            // It was dropped with a transaction. A transaction that begins learns more of the commit than this.
+            None => load_space(&self.snapshot, record)?,
+        };
+        // What fails to hold is not to be known any longer.
+        self.hold_needed(record, &mut space)?;
+        let erased = erase(&mut self.writer.eraser, &mut space, self.snapshot.disk());
+        if is_known {
+            self.writer.newest.set_space(space);
+        }
+        erased
     }
 }
 

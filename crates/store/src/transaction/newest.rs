@@ -45,9 +45,9 @@ impl Newest {
         self.space.as_ref()
     }
 
-    /// The same, to note what of it is written.
-    pub(super) fn space_mut(&mut self) -> Option<&mut Space> {
-        self.space.as_mut()
+    /// This is its free space, which was known before.
+    pub(super) fn set_space(&mut self, space: Space) {
+        self.space = Some(space);
     }
 
     /// A transaction begins: it has the free space from now on. The commit before may need what it takes, even if it is

@@ -326,7 +326,7 @@ fn a_commit_with_something_unknown_is_refused_by_name() {
     assert_eq!(record.features, 1);
     drop(store);
     let mut forged = [record; 2];
-    forged[0].features = 3;
+    forged[0].features = 5;
     forged[1].tag_len = 16;
     for record in forged {
         let disk = MemoryStorage::new(disk.snapshot());

@@ -23,6 +23,7 @@ use crate::options::Options;
 use crate::snapshot::handle::{Snapshot, retry_if_stale};
 use crate::snapshot::image::Image;
 use crate::space::erase::Erase;
+use crate::space::held::Needs;
 use crate::transaction::changes::{Changes, Transaction};
 use crate::transaction::writer::Writer;
 use litepack_io::cache::FileId;
@@ -346,10 +347,22 @@ impl<D: Storage> Store<D> {
     }
 
     /// Has the commit of the running transaction carry these. Without a word it has those of the commit before.
-    pub fn set_log_numbers(&mut self, numbers: LogNumbers) {
+    ///
+    /// A log may stand on the commit if it `is_base`. One with the number that the next log begins after as it was is
+    /// what it was before: such a log may have begun meanwhile.
+    pub fn set_log_numbers(&mut self, numbers: LogNumbers, is_base: bool) {
         if let Some(changes) = &mut self.suspended {
+            if changes.log.next != numbers.next {
+                changes.is_log_base = is_base;
+            }
             changes.log = numbers;
         }
+    }
+
+    /// Asks this what others need of the file, each time before something is written, or erased. Without it a file that
+    /// a log may stand on gets longer with each commit.
+    pub fn set_needs(&mut self, needs: Box<dyn Needs>) {
+        self.writer.needs = Some(needs);
     }
 
     /// Whether the whole database is being rewritten, as far as it is not committed yet.

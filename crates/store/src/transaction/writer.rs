@@ -6,6 +6,7 @@ use litepack_io::fixed;
 use crate::format::guard::Sealing;
 use crate::options::Options;
 use crate::space::erase::Eraser;
+use crate::space::held::Needs;
 use crate::transaction::newest::Newest;
 use crate::transaction::undo::Undo;
 use crate::transaction::write_buffer::WriteBuffer;
@@ -34,6 +35,8 @@ pub(crate) struct Writer {
     /// Database size below which training is not tried (again).
     pub(super) training_due_at: u64,
     pub(super) eraser: Eraser,
+    /// Who knows what others need of the file.
+    pub(super) needs: Option<Box<dyn Needs>>,
     /// The whole database is being rewritten.
     pub(super) rewriting: bool,
     /// A commit failed that was to make the file longer: later ones do so only where nothing else has room, until one
@@ -67,6 +70,7 @@ impl Writer {
             undo: None,
             training_due_at: 0,
             eraser: Eraser::default(),
+            needs: None,
             rewriting: false,
             could_not_grow: false,
             compaction: Compaction::default(),
