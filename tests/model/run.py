@@ -138,18 +138,18 @@ RULES = {
     "in the midst of a checkpoint a log that is not there is an error": "log: copies",
     "the commit that it begins after is durable before it begins": "log: cuts and rollback modes",
     "nor after a record of which not all is there": "log: cuts and rollback modes",
+    "a generation begins with nothing at its first place": "log: cuts and rollback modes",
 }
 
 # What the models found. The code does not keep these yet, and docs/internals/model.md says what comes of that.
 FOUND = {
     "a log whose first slot was torn is empty": "log: power losses",
-    "a generation begins with nothing at its first place": "log: cuts and rollback modes",
 }
 
 LEARNT = "what is learnt of a log is durable before it is used, also that it is empty or gone"
 
-# The design of first versions as differences, which docs/internals/log.md argues and which is not built. A word in
-# parentheses says what in the rule is taken away.
+# First versions as differences, which docs/internals/log.md argues. A word in parentheses says what in the rule is taken
+# away.
 FIRST_RULES = {
     "what a generation began after is held: not taken, erased or cut off": "first versions: maintenance",
     LEARNT: "first versions: maintenance",

@@ -22,12 +22,9 @@ pub(crate) fn to_stand_on(
         return Ok(None);
     };
     let mut bytes = zeros(generation.page_size)?;
-    match file.base_page(base, page, &mut bytes) {
-        Ok(true) => Ok(Some(bytes)),
-        Ok(false) => Ok(None),
-        Err(error) if error.kind() == io::ErrorKind::InvalidData => Ok(None),
-        Err(error) => Err(error.into()),
-    }
+    // Also if it was interrupted, or there is no memory.
+    let is_there = file.base_page(base, page, &mut bytes).unwrap_or(false);
+    Ok(is_there.then_some(bytes))
 }
 
 /// Fills `page` with it, for a first version at `place` that names this sum and is in a frame with this header.

@@ -25,8 +25,13 @@ use crate::pages::Pages;
 /// Once a generation has begun, the file is cut to so many bytes. SQLite's own limit (`journal_size_limit`) compares the
 /// size of the WAL, which is that of its newest generation.
 const LEN_KEPT: u64 = 16 << 20;
+/// After so many first versions in a row that do not stand on the file only one of so many is tried. In a large
+/// transaction most pages are new, and to read what the file has takes longer than to compress them.
+const VAIN_MAX: u32 = 16;
 /// So many generations are begun until none of the file's commits comes in between. The next one stands on nothing.
 const BEGINNINGS_MAX: usize = 4;
+/// So many bytes at the place of the first record tell that one is there.
+const FIRST_LEN: usize = 16;
 /// How often the file and the log are looked at until both stay as they were.
 pub(crate) const LOOKS_MAX: usize = 1000;
 
@@ -43,11 +48,15 @@ pub struct Log<S> {
     is_looked_at: bool,
     /// The file that the log is for, if that can be asked.
     file: Option<Box<dyn BoundTo + Send>>,
+    /// Whether the log follows that file is not asked.
+    follows_any: bool,
     /// Of that file, if it is encrypted.
     keys: Option<Arc<Keys>>,
     synced: Synced,
     pages: Pages,
     half: Option<Half>,
+    /// First versions since one stood on the file.
+    in_vain: u32,
     /// What the caller says of others, and what it said when this handle last looked.
     view: Option<u64>,
     seen: Option<u64>,
@@ -92,10 +101,12 @@ impl<S: Storage> Log<S> {
             refused: None,
             is_looked_at: false,
             file: None,
+            follows_any: false,
             keys: None,
             synced: Synced::default(),
             pages: Pages::default(),
             half: None,
+            in_vain: 0,
             view: None,
             seen: None,
             is_begun: false,
@@ -108,6 +119,14 @@ impl<S: Storage> Log<S> {
         Log {
             file: Some(file),
             ..Log::new(storage)
+        }
+    }
+
+    /// The log in this storage, whatever it follows, with the pages of this file that it stands on. It is only read.
+    pub fn over(storage: S, file: Box<dyn BoundTo + Send>) -> Log<S> {
+        Log {
+            follows_any: true,
+            ..Log::bound(storage, file)
         }
     }
 
@@ -177,6 +196,15 @@ impl<S: Storage> Log<S> {
     pub fn needed(&mut self) -> Result<Needed> {
         let file = self.file.as_deref();
         needs::needed(&self.medium, file, self.keys.as_deref(), &self.synced)
+    }
+
+    /// The same as far as can be seen, for an estimate. A power loss may bring back what needs more.
+    ///
+    /// # Errors
+    /// The storage's.
+    pub fn seems_needed(&mut self) -> Result<Needed> {
+        let file = self.file.as_deref();
+        needs::seems_needed(&self.medium, file, self.keys.as_deref())
     }
 
     /// Says what the caller knows of others: as long as the number is the same, none of them begins a new generation, and
@@ -275,6 +303,7 @@ impl<S: Storage> Log<S> {
         if self.synced.has_given_up() {
             self.write_again()?;
         }
+        let epoch = self.synced.begins();
         if let Err(error) = self.medium.storage().sync() {
             self.synced.gives_up();
             // SQLite gives up the transaction.
@@ -283,8 +312,13 @@ impl<S: Storage> Log<S> {
             let _ = self.write_again();
             return Err(error.into());
         }
-        self.synced.note(self.id());
-        Ok(())
+        match self.synced.note(epoch, self.id()) {
+            true => Ok(()),
+            // That of another handle has failed meanwhile, and may have given up what this one has written.
+            false => Err(Error::Io(std::io::Error::other(
+                "a sync of the log failed in another connection",
+            ))),
+        }
     }
 
     /// Writes again what a failed sync may have given up.
@@ -411,8 +445,8 @@ impl<S: Storage> Log<S> {
                     return Ok(Some(refused));
                 }
                 let verdict = match &self.file {
-                    Some(_) => generation.binding.judge(state),
-                    None => Verdict::Follows,
+                    Some(_) if !self.follows_any => generation.binding.judge(state),
+                    _ => Verdict::Follows,
                 };
                 let (needed, refused) = match verdict {
                     Verdict::Follows => (End::default(), None),
@@ -436,7 +470,7 @@ impl<S: Storage> Log<S> {
                     (opened, is_all) = open(None, medium)?;
                 }
                 let is_blank = || {
-                    let first = self.medium.read(RECORDS_START, 16)?;
+                    let first = self.medium.read(RECORDS_START, FIRST_LEN)?;
                     Ok::<_, Error>(first.iter().all(|byte| *byte == 0))
                 };
                 if is_other_broken && self.medium.tail() == RECORDS_START && !is_blank()? {
@@ -682,6 +716,7 @@ impl<S: Storage> Log<S> {
         let generation = generation.signed(keys.as_deref());
         if !is_cut {
             self.make_former_durable(&generation)?;
+            self.clear_first_place()?;
         }
         self.forget();
         let offset = SLOT_OFFSETS.get(slot).copied().unwrap_or(0);
@@ -863,6 +898,25 @@ impl<S: Storage> Log<S> {
         self.pages.encode_whole(page, stored)
     }
 
+    /// Where the generation before has no record, one of an earlier generation may stand at its first place. If the next
+    /// slot is torn, that would be taken for one of the generation that the slot was to describe. Before this the slot of
+    /// the generation before is durable: what is there may be needed without it.
+    fn clear_first_place(&mut self) -> Result<()> {
+        if self.opened.is_none() || self.medium.tail() > RECORDS_START {
+            return Ok(());
+        }
+        let mut first = self.medium.read(RECORDS_START, FIRST_LEN)?;
+        if first.iter().any(|byte| *byte != 0) {
+            if !self.synced.has(self.id()) {
+                self.sync_file()?;
+            }
+            first.fill(0);
+            self.medium.storage().write_at(&first, RECORDS_START)?;
+            self.sync_file()?;
+        }
+        Ok(())
+    }
+
     /// The same as what changed since the commit that the generation stands on, if that is short.
     fn encode_first(
         &mut self,
@@ -875,12 +929,19 @@ impl<S: Storage> Log<S> {
         let Some(generation) = opened.map(|opened| &opened.generation) else {
             return Ok(None);
         };
+        self.in_vain = self.in_vain.wrapping_add(1);
+        if self.in_vain > VAIN_MAX && !self.in_vain.is_multiple_of(VAIN_MAX) {
+            return Ok(None);
+        }
         let Some(base) = base::to_stand_on(self.file.as_deref(), generation, number)? else {
             return Ok(None);
         };
         let budget = first_budget(page.len());
-        let is_one = Pages::encode_changes(page, &base, budget, stored)?;
-        Ok(is_one.then(|| Form::First(sum_of(&base))))
+        if !Pages::encode_changes(page, &base, budget, stored)? {
+            return Ok(None);
+        }
+        self.in_vain = 0;
+        Ok(Some(Form::First(sum_of(&base))))
     }
 
     /// The same as what changed since an earlier version; false if that takes more than `budget`.

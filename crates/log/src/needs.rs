@@ -26,6 +26,8 @@ struct Known {
     generation: Option<[u8; 16]>,
     /// A sync has failed, and what it gave up was not written again.
     has_given_up: bool,
+    /// Counts both: a sync that began before either proves nothing.
+    epoch: u64,
 }
 
 impl Synced {
@@ -38,12 +40,20 @@ impl Synced {
         generation.is_some() && self.known().generation == generation
     }
 
-    /// A sync has returned that began when the file had the slot of this generation.
-    pub(crate) fn note(&self, generation: Option<[u8; 16]>) {
+    /// A sync begins.
+    pub(crate) fn begins(&self) -> u64 {
+        self.known().epoch
+    }
+
+    /// A sync has returned that began at this epoch, when the file had the slot of this generation. False if it proves
+    /// nothing.
+    pub(crate) fn note(&self, epoch: u64, generation: Option<[u8; 16]>) -> bool {
         let mut known = self.known();
-        if !known.has_given_up && generation.is_some() {
+        let is_proof = !known.has_given_up && known.epoch == epoch;
+        if is_proof && generation.is_some() {
             known.generation = generation;
         }
+        is_proof
     }
 
     pub(crate) fn has_given_up(&self) -> bool {
@@ -52,15 +62,19 @@ impl Synced {
 
     /// A sync has failed.
     pub(crate) fn gives_up(&self) {
-        *self.known() = Known {
+        let mut known = self.known();
+        *known = Known {
             generation: None,
             has_given_up: true,
+            epoch: known.epoch + 1,
         };
     }
 
     /// What was given up was written again, by the holder of the lock to write.
     pub(crate) fn is_written_again(&self) {
-        self.known().has_given_up = false;
+        let mut known = self.known();
+        known.has_given_up = false;
+        known.epoch += 1;
     }
 }
 
@@ -76,13 +90,25 @@ pub(crate) fn needed<S: Storage>(
     }
     let (needed, generation) = look(medium, file, keys)?;
     if !synced.has(generation) {
+        let epoch = synced.begins();
         if let Err(error) = medium.storage().sync() {
             synced.gives_up();
             return Err(error.into());
         }
-        synced.note(generation);
+        if !synced.note(epoch, generation) {
+            return Ok(Needed::Everything);
+        }
     }
     Ok(needed)
+}
+
+/// The same as far as can be seen.
+pub(crate) fn seems_needed<S: Storage>(
+    medium: &Medium<S>,
+    file: Option<&(dyn BoundTo + Send)>,
+    keys: Option<&Keys>,
+) -> Result<Needed> {
+    Ok(look(medium, file, keys)?.0)
 }
 
 /// What it needs by its head, and the id of the newest generation.
@@ -148,14 +174,15 @@ mod tests {
 
     #[test]
     fn a_sync_that_began_before_one_failed_is_not_believed() {
-        let synced = Synced::default();
-        synced.note(Some([1; 16]));
-        assert!(synced.has(Some([1; 16])) && !synced.has(None));
+        let (synced, one, two) = (Synced::default(), Some([1; 16]), Some([2; 16]));
+        let before = synced.begins();
+        assert!(synced.note(before, one) && synced.has(one) && !synced.has(None));
         synced.gives_up();
-        synced.note(Some([1; 16]));
-        assert!(synced.has_given_up() && !synced.has(Some([1; 16])));
+        let between = synced.begins();
+        assert!(!synced.note(before, one) && !synced.note(between, one));
+        assert!(synced.has_given_up() && !synced.has(one));
         synced.is_written_again();
-        synced.note(Some([2; 16]));
-        assert!(synced.has(Some([2; 16])));
+        assert!(!synced.note(before, two) && !synced.note(between, two) && !synced.has(two));
+        assert!(synced.note(synced.begins(), two) && synced.has(two));
     }
 }

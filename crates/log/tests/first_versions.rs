@@ -199,6 +199,7 @@ fn the_head_is_durable_before_the_next_slot() {
         }
         // A cut, also where the next one stands on nothing.
         for number in [9, 10] {
+            writer.sync().unwrap();
             writer.truncate(0).unwrap();
             if number == 10 {
                 file.refuse();

@@ -266,6 +266,65 @@ fn a_torn_slot_leaves_the_generation_before() {
     });
 }
 
+/// The same where that one has no record, and older ones stand behind the head.
+#[test]
+fn a_torn_slot_leaves_a_generation_without_records() {
+    both(|| {
+        let mut run = Run::new(1);
+        while run.driver.readable().len() < 8 * PAGE || !run.driver.is_between() {
+            run.step();
+        }
+        for round in 0..4 {
+            let former = support::header(PAGE, 100 + round);
+            run.log.write(&former, 0).unwrap();
+            let before = run.storage.after_power_loss(1);
+            let next = support::header(PAGE, 200 + round);
+            run.log.write(&next, 0).unwrap();
+            let after = run.storage.after_power_loss(1);
+            let mut torn = run.storage.after_power_loss(0);
+            assert!(torn[..4096] == before[..4096], "it is durable");
+            let changed: Vec<usize> = (0..4096).filter(|at| before[*at] != after[*at]).collect();
+            for at in &changed[..changed.len() - 1] {
+                torn[*at] = after[*at];
+                let mut log = open(Disk::with_image(torn.clone()));
+                let found = content_of(&mut log, PAGE).unwrap();
+                assert!(found == former, "round {round}, byte {at}");
+            }
+            run.driver.go_on(&next);
+            while run.driver.readable().len() < 8 * PAGE || !run.driver.is_between() {
+                run.step();
+            }
+        }
+    });
+}
+
+/// What is there is cleared once nothing can need it: the power is lost at each call of the beginning.
+#[test]
+fn a_record_at_the_first_place_is_cleared_once_it_is_of_no_use() {
+    both(|| {
+        for call in 0..6 {
+            let mut run = Run::new(2);
+            while run.driver.readable().len() < 8 * PAGE || !run.driver.is_between() {
+                run.step();
+            }
+            run.log.sync().unwrap();
+            let content = run.driver.readable().to_vec();
+            let former = support::header(PAGE, 100);
+            run.log.write(&former, 0).unwrap();
+            run.storage.fail(run.storage.calls() + call, u64::MAX);
+            let next = support::header(PAGE, 200);
+            let is_begun = run.log.write(&next, 0).is_ok();
+            assert_eq!(is_begun, call > 3);
+            for loss in 0..40 {
+                let mut log = open(Disk::with_image(run.storage.after_power_loss(loss)));
+                let found = content_of(&mut log, PAGE).unwrap();
+                let is_one = [&content[..], &former, &next].contains(&&found[..]);
+                assert!(is_one, "call {call}, loss {loss}");
+            }
+        }
+    });
+}
+
 /// Of a frame whose second half never came nothing is left when others have written that frame.
 #[test]
 fn half_a_frame_before_a_failed_sync_is_forgotten() {

@@ -1,6 +1,7 @@
 //! Logs whose checksums are right and whose content is not: whatever they say costs an error, and no more time and memory
 //! than a real one.
 
+use std::io;
 use std::sync::Arc;
 
 use litepack_cipher::Keys;
@@ -8,6 +9,7 @@ use litepack_io::bytes::put_varint;
 use litepack_io::testing::MemoryStorage;
 
 use crate::Log;
+use crate::binding::{BaseCommit, BoundTo, FileState};
 use crate::format::head::{Generation, HINT_OFFSET, Hint, RECORDS_START};
 use crate::format::record::{self, ROOT};
 use crate::seal::{NewRecord, Seal};
@@ -85,8 +87,26 @@ fn generation() -> Generation {
         wal_header,
         page_size: 512,
         binding: crate::binding::Binding::default(),
-        base: None,
+        base: Some(BaseCommit([1; 256])),
         signature: None,
+    }
+}
+
+/// A file whose pages are zeros.
+struct Zeros;
+
+impl BoundTo for Zeros {
+    fn state(&self) -> io::Result<Option<FileState>> {
+        Ok(None)
+    }
+
+    fn make_durable(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn base_page(&self, _: &BaseCommit, _: u32, buf: &mut [u8]) -> io::Result<bool> {
+        buf.fill(0);
+        Ok(true)
     }
 }
 
@@ -97,7 +117,7 @@ pub fn use_it(file: Vec<u8>) {
 
 /// The same with keys.
 pub fn use_with(file: Vec<u8>, keys: Option<&Arc<Keys>>) {
-    let mut log = Log::new(MemoryStorage::new(file)).with_keys(keys.cloned());
+    let mut log = Log::bound(MemoryStorage::new(file), Box::new(Zeros)).with_keys(keys.cloned());
     let size = log.size().unwrap_or(0);
     let frame = 512 + 24;
     let frames = size.saturating_sub(32) / frame;
@@ -129,7 +149,7 @@ mod tests {
     use litepack_io::testing::{Call, Watched};
 
     use super::*;
-    use crate::format::record::{FRAME, NODE};
+    use crate::format::record::{FRAME, NODE, sum_of};
 
     /// A record for [`forged`].
     fn entry(kind: u8, content: &[u8]) -> Vec<u8> {
@@ -189,9 +209,11 @@ mod tests {
                     content.extend([7; 24]);
                 }
                 if flags & 4 != 0 {
-                    let form = random.below(7) as u8;
+                    let form = [0, 1, 2, 3, 4, 5, 6, 10][random.below(8) as usize];
                     content.push(form);
-                    if form > 1 {
+                    if form == 10 {
+                        content.extend(sum_of(&[0; 512]).to_le_bytes());
+                    } else if form > 1 {
                         content.extend(below(random, 600));
                     }
                     // A frame of zstd's that repeats a byte.
