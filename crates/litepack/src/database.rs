@@ -72,11 +72,17 @@ impl Database {
         value.map_err(|error| Error::of_sqlite(&self.shown, error))
     }
 
-    /// Brings the WAL into the file, if there is one, as far as others let it without waiting.
-    pub(crate) fn checkpoint(&self) -> Result<()> {
+    /// Brings the WAL into the file, if there is one, and empties it, as far as others let it without waiting. What a log
+    /// stands on is not given back as long as the log is there.
+    pub(crate) fn checkpoint(&mut self, job: &Job<'_>) -> Result<()> {
         let mode: String = self.value("pragma main.journal_mode", [])?;
         if mode == "wal" {
-            self.value::<i64>("pragma main.wal_checkpoint(passive)", [])?;
+            let without = self.connection.busy_handler(None::<fn(i32) -> bool>);
+            without.map_err(|error| Error::of_sqlite(&self.shown, error))?;
+            let emptied = self.value::<i64>("pragma main.wal_checkpoint(truncate)", []);
+            let again = self.connection.busy_handler(Some(job.patience()));
+            again.map_err(|error| Error::of_sqlite(&self.shown, error))?;
+            emptied?;
         }
         Ok(())
     }

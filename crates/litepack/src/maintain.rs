@@ -32,7 +32,7 @@ pub struct Maintained {
 
 /// Makes a used packed file about as small as a fresh one: trains new dictionaries where they pay, recompresses
 /// outdated pages, puts pages in order, drops free pages, and returns free space. Others may read and write meanwhile. A
-/// WAL is brought into the file first, as far as others let it without waiting.
+/// WAL is brought into the file first and emptied, as far as others let it without waiting.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -64,9 +64,9 @@ pub fn maintain(
             LEVELS.end()
         );
     }
-    let database = Database::open_packed(database.as_ref(), job)?;
-    // As long as a log may lead back to a former state, free pages keep their content.
-    database.checkpoint()?;
+    let mut database = Database::open_packed(database.as_ref(), job)?;
+    // As long as a log may lead back to a former state, free pages keep their content. What it stands on stays.
+    database.checkpoint(job)?;
     let (before, commit) = (database.len()?, database.commit()?);
     let step = job.step("maintaining", Unit::Bytes, None);
     let call = |seconds, load| {

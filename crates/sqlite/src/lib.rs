@@ -35,6 +35,8 @@ pub mod session;
 mod spelling;
 mod sql;
 
+#[doc(hidden)]
+pub use beside::wal_view::let_logs_stand_from;
 pub use beside::wal_view::state_for_log;
 #[cfg(feature = "remote")]
 pub use files::remote::{remote_config, remote_headers, remote_info, remote_options};

@@ -87,6 +87,9 @@ pub(crate) fn beside_main(api: Api, name: HostName, flags: c_int) -> Result<Open
                 return Err(Failure::new(CANTOPEN, UNKNOWN_KEYS));
             }
             let (file, granted) = name.open(flags)?;
+            if let Some(view) = &view {
+                view.set_open_log(file.peek());
+            }
             Ok(Opened::Log(
                 Box::new(LogFile::new(api, file, view)),
                 granted,

@@ -123,6 +123,13 @@ impl OpenFiles {
         let database = table.databases.entry(path.to_vec()).or_default();
         database.handles.push(handle);
         database.views.retain(|(_, view)| view.strong_count() > 0);
+        let same = database
+            .views
+            .iter()
+            .filter(|(inode, _)| *inode == handle.0);
+        if let Some(other) = same.filter_map(|(_, other)| other.upgrade()).next() {
+            view.share_synced(&other);
+        }
         database.views.push((handle.0, Arc::downgrade(view)));
     }
 

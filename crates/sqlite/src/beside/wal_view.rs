@@ -7,19 +7,30 @@
 //! was taken, and for a transaction that only reads not even that, if the header of the index says that there was no
 //! commit since the one before. Without such a lock, or where it is kept by a VFS above ours, each look is good for one call.
 
+use std::cell::RefCell;
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use litepack_cipher::Keys;
-use litepack_log::{BoundTo, End};
-use litepack_store::{FileState, HEAD_LEN};
+use litepack_io::cache::{Cache, FileId};
+use litepack_io::storage::{ReadAt, Storage};
+use litepack_log::{BaseCommit, BoundTo, End, Synced};
+use litepack_store::{CommitRecord, Error, FileState, HEAD_LEN, Options, Snapshot};
 
 use super::encrypted;
 use crate::host::file::Peek;
 
 /// A writer that is at work may make the head unreadable for a moment, so often in a row at most.
 const READS_MAX: usize = 10;
+
+/// Logs stand on databases of so many units: on none yet.
+static UNITS_MIN: AtomicU64 = AtomicU64::new(u64::MAX);
+
+/// Has logs stand on databases of so many units or more from now on, for tests.
+pub fn let_logs_stand_from(units: u64) {
+    UNITS_MIN.store(units, Ordering::Relaxed);
+}
 
 /// The view of one handle. SQLite uses a handle and its WAL in one thread at a time.
 #[derive(Debug, Default)]
@@ -33,9 +44,16 @@ pub(crate) struct WalView {
     end: Mutex<End>,
     /// The number of the journal that undoes what is committed now; 0 for none that has its name.
     journal: AtomicU64,
-    /// The database's file, and its keys if it is encrypted.
+    /// The database's file, its keys if it is encrypted, and its name in the cache.
     database: Arc<Peek>,
     keys: Mutex<Option<Arc<Keys>>>,
+    cached: Mutex<Option<FileId>>,
+    /// What is deleted is to leave no trace: a log that stands on a commit would keep it.
+    leaves_no_trace: AtomicBool,
+    /// What of its log is known to be synced.
+    synced: Mutex<Synced>,
+    /// The log that SQLite has open for the handle. It may have lost its name, and is read for as long as it is open.
+    open_log: Mutex<Option<Arc<Peek>>>,
 }
 
 impl WalView {
@@ -63,6 +81,46 @@ impl WalView {
         }
     }
 
+    /// The name of the file's pages in the cache.
+    pub(crate) fn set_cached(&self, file: FileId) {
+        *self.cached.lock().unwrap_or_else(PoisonError::into_inner) = Some(file);
+    }
+
+    /// Whether what is deleted is to leave no trace.
+    pub(crate) fn set_leaves_no_trace(&self, leaves_none: bool) {
+        self.leaves_no_trace.store(leaves_none, Ordering::Relaxed);
+    }
+
+    /// What of the log is known to be synced, whoever has it open.
+    pub(crate) fn synced(&self) -> Synced {
+        let synced = self.synced.lock().unwrap_or_else(PoisonError::into_inner);
+        synced.clone()
+    }
+
+    /// Shares that with another handle of the file. The system tells of a sync that failed once, and none of them is to
+    /// believe the next one.
+    pub(super) fn share_synced(&self, other: &WalView) {
+        let shared = other.synced();
+        *self.synced.lock().unwrap_or_else(PoisonError::into_inner) = shared;
+    }
+
+    /// SQLite has this log open from now on.
+    pub(crate) fn set_open_log(&self, log: &Arc<Peek>) {
+        let mut known = self.open_log.lock().unwrap_or_else(PoisonError::into_inner);
+        *known = Some(Arc::clone(log));
+    }
+
+    /// The log that SQLite has open.
+    pub(crate) fn open_log(&self) -> Option<Peeked> {
+        let known = self.open_log.lock().unwrap_or_else(PoisonError::into_inner);
+        known.clone().filter(|log| log.is_open()).map(Peeked)
+    }
+
+    /// Whether a log may stand on a commit of a database of so many units.
+    pub(crate) fn may_stand(&self, units: u64) -> bool {
+        units >= UNITS_MIN.load(Ordering::Relaxed) && !self.leaves_no_trace.load(Ordering::Relaxed)
+    }
+
     fn locked_keys(&self) -> MutexGuard<'_, Option<Arc<Keys>>> {
         self.keys.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -80,6 +138,11 @@ impl WalView {
             }
         }
         found.map_err(io::Error::other)
+    }
+
+    /// Whether it was renamed or deleted since it was opened. Its log is not where its name says.
+    pub(crate) fn has_moved(&self) -> io::Result<bool> {
+        self.database.has_moved()
     }
 
     /// Returns once a power loss leaves its newest commit.
@@ -174,15 +237,107 @@ pub fn state_for_log(file: &FileState) -> litepack_log::FileState {
 
 /// The database of a handle, as its log asks it.
 #[derive(Debug)]
-pub(crate) struct DatabaseOf(pub(crate) Arc<WalView>);
+pub(crate) struct DatabaseOf {
+    view: Arc<WalView>,
+    /// The database as a commit has it that pages were last asked of.
+    base: RefCell<Option<(BaseCommit, Snapshot<Peeked>)>>,
+}
+
+/// A file of a handle, to be read and synced.
+#[derive(Debug)]
+pub(crate) struct Peeked(Arc<Peek>);
+
+impl Storage for Peeked {
+    fn write_at(&self, _: &[u8], _: u64) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.0.sync()
+    }
+
+    fn truncate(&self, _: u64) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+}
+
+impl ReadAt for Peeked {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.0.read_at(buf, offset)
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        ReadAt::len(&*self.0)
+    }
+}
+
+impl DatabaseOf {
+    /// Of the handle with this view.
+    pub(crate) fn new(view: Arc<WalView>) -> DatabaseOf {
+        let base = RefCell::default();
+        DatabaseOf { view, base }
+    }
+
+    fn at(&self, commit: &BaseCommit) -> litepack_store::Result<Snapshot<Peeked>> {
+        let cached = *self
+            .view
+            .cached
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let options = Options {
+            threads: 1,
+            cache: Arc::clone(Cache::shared()),
+            file: cached.unwrap_or_else(FileId::unique),
+            ..Options::default()
+        };
+        let (disk, record) = (
+            Peeked(Arc::clone(&self.view.database)),
+            CommitRecord(commit.0),
+        );
+        Snapshot::at(disk, &record, self.view.keys().as_ref(), &options)
+    }
+}
+
+/// Pages that are missing or damaged are told from a medium that fails.
+fn as_io(error: Error) -> io::Error {
+    match error {
+        Error::Io(error) => error,
+        error @ (Error::Damaged(_) | Error::Unsupported(_)) => {
+            io::Error::new(io::ErrorKind::InvalidData, error)
+        }
+        error => io::Error::other(error),
+    }
+}
 
 impl BoundTo for DatabaseOf {
     fn state(&self) -> io::Result<Option<litepack_log::FileState>> {
-        Ok(self.0.file_state()?.as_ref().map(state_for_log))
+        Ok(self.view.file_state()?.as_ref().map(state_for_log))
     }
 
     fn make_durable(&self) -> io::Result<()> {
-        self.0.make_durable()
+        self.view.make_durable()
+    }
+
+    fn base_commit(&self) -> io::Result<Option<BaseCommit>> {
+        let state = self.view.file_state()?;
+        // One that only has others look at the log that stands on a former one has the flag, too.
+        let may_stand = |state: &FileState| self.view.may_stand(state.units);
+        let state = state.filter(|state| state.is_durable && state.is_base && may_stand(state));
+        Ok(state.map(|state| BaseCommit(state.record.0)))
+    }
+
+    fn base_page(&self, commit: &BaseCommit, page: u32, buf: &mut [u8]) -> io::Result<bool> {
+        let mut base = self.base.borrow_mut();
+        let (_, snapshot) = match base.take().filter(|(known, _)| known == commit) {
+            Some(known) => base.insert(known),
+            None => base.insert((*commit, self.at(commit).map_err(as_io)?)),
+        };
+        let Some(before) = page.checked_sub(1) else {
+            return Ok(false);
+        };
+        let offset = u64::from(before) * buf.len() as u64;
+        let read = snapshot.read(offset, buf).map_err(as_io)?;
+        Ok(read == buf.len())
     }
 }
 

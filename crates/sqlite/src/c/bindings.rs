@@ -511,6 +511,7 @@ pub const SQLITE_FCNTL_DATA_VERSION: i32 = 35;
 pub const SQLITE_FCNTL_CKPT_DONE: i32 = 37;
 pub const SQLITE_FCNTL_CKPT_START: i32 = 39;
 pub const SQLITE_ACCESS_EXISTS: i32 = 0;
+pub const SQLITE_ACCESS_READWRITE: i32 = 1;
 pub const SQLITE_SHM_UNLOCK: i32 = 1;
 pub const SQLITE_SHM_LOCK: i32 = 2;
 pub const SQLITE_SHM_SHARED: i32 = 4;

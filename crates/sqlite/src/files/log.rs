@@ -13,7 +13,8 @@ use std::sync::Arc;
 
 use litepack_io::cache::Cache;
 use litepack_io::storage::{ReadAt, Storage};
-use litepack_log::{Error, FileKind, Log, Refusal, aside};
+use litepack_log::{BaseCommit, Error, FileKind, Log, Refusal, aside};
+use litepack_store::{CommitRecord, Needed, Needs};
 
 use super::{File, Methods};
 use crate::beside::open_files::wal_view;
@@ -24,7 +25,7 @@ use crate::c::codes::{
 };
 use crate::failure::{Failure, While};
 use crate::host::error::host_code;
-use crate::host::file::HostFile;
+use crate::host::file::{HostFile, Neighbour};
 use crate::host::name::HostName;
 
 /// An open WAL.
@@ -43,7 +44,10 @@ impl LogFile {
     /// The WAL in this file, which may be empty.
     pub(crate) fn new(api: Api, file: HostFile, view: Option<Arc<WalView>>) -> LogFile {
         let log = match &view {
-            Some(view) => Log::bound(file, Box::new(DatabaseOf(Arc::clone(view)))),
+            Some(view) => {
+                let database = Box::new(DatabaseOf::new(Arc::clone(view)));
+                Log::bound(file, database).with_synced(view.synced())
+            }
             None => Log::new(file),
         };
         LogFile {
@@ -173,6 +177,75 @@ impl LogFile {
         };
         let path = self.host_file().path().to_string_lossy();
         Failure::new(code, format!("{path}: {error}"))
+    }
+}
+
+/// What the log of a database needs of it. Its store asks, with the locks to write, whether or not SQLite has the log open.
+#[derive(Debug)]
+pub(crate) struct NeedsOfLog {
+    file: Neighbour,
+    view: Arc<WalView>,
+}
+
+impl NeedsOfLog {
+    /// Of the log in this file, for the database of this handle.
+    pub(crate) fn new(file: Neighbour, view: Arc<WalView>) -> NeedsOfLog {
+        NeedsOfLog { file, view }
+    }
+}
+
+impl Needs for NeedsOfLog {
+    fn needed(&self) -> io::Result<Needed> {
+        self.ask(true)
+    }
+
+    fn seems_needed(&self) -> io::Result<Needed> {
+        self.ask(false)
+    }
+}
+
+impl NeedsOfLog {
+    /// Asks the log; what it answers is durable if that `must_last`.
+    fn ask(&self, must_last: bool) -> io::Result<Needed> {
+        // Also if it was moved or deleted meanwhile: SQLite reads it as long as it has it open.
+        if let Some(log) = self.view.open_log() {
+            return self.ask_it(&log, must_last);
+        }
+        if self.view.has_moved()? {
+            return Ok(Needed::Everything);
+        }
+        match self.file.open()? {
+            Some(log) => self.ask_it(&log.file, must_last),
+            None => {
+                if must_last {
+                    // A deletion that a power loss takes back brings the log back, and what it needs.
+                    self.file.sync_name()?;
+                }
+                Ok(Needed::Nothing)
+            }
+        }
+    }
+
+    fn ask_it(&self, log: &impl Storage, must_last: bool) -> io::Result<Needed> {
+        if must_last && FileKind::of_file(log)? == FileKind::Empty {
+            // It may be a new one, in the place of one that was deleted. A log was synced with its name.
+            self.file.sync_name()?;
+        }
+        let database = Box::new(DatabaseOf::new(Arc::clone(&self.view)));
+        let mut log = Log::bound(log, database)
+            .with_keys(self.view.keys())
+            .with_synced(self.view.synced());
+        let needed = match must_last {
+            true => log.needed()?,
+            false => log.seems_needed()?,
+        };
+        Ok(match needed {
+            litepack_log::Needed::Nothing => Needed::Nothing,
+            litepack_log::Needed::Commit(BaseCommit(record)) => {
+                Needed::Commit(CommitRecord(record))
+            }
+            litepack_log::Needed::Everything => Needed::Everything,
+        })
     }
 }
 

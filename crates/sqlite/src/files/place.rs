@@ -6,6 +6,7 @@ use std::sync::Arc;
 use litepack_cipher::{Key, Padding};
 use litepack_store::{Error, JOURNAL_SUFFIX, Options, Store, WAL_SUFFIX};
 
+use super::log::NeedsOfLog;
 use super::packed::PackedFile;
 use crate::beside::encrypted;
 use crate::beside::entry::Entry;
@@ -115,7 +116,10 @@ impl Place {
             self.expect_alone().map_err(NotOpened::Refused)?;
         }
         store.set_file(entry.file());
+        let wal = store.disk().neighbour(WAL_SUFFIX);
+        store.set_needs(Box::new(NeedsOfLog::new(wal, Arc::clone(entry.wal_view()))));
         let mut packed = Packed::new(store);
+        entry.wal_view().set_cached(entry.file());
         packed.set_wal(Arc::clone(entry.wal_view()));
         *packed.secure_delete() = SecureDelete::new(self.erases_by_default);
         for setting in &self.settings {

@@ -19,9 +19,9 @@ use crate::c::bindings::{
     sqlite3_io_methods, sqlite3_vfs,
 };
 use crate::c::codes::{
-    ACCESS_EXISTS, BUSY, CANTOPEN, Code, IOERR_READ, IOERR_SHORT_READ, OK, OPEN_CREATE,
-    OPEN_EXCLUSIVE, OPEN_MAIN_DB, OPEN_READWRITE, OPEN_SUPER_JOURNAL, OPEN_WAL, READONLY,
-    READONLY_DIRECTORY, fcntl,
+    ACCESS_EXISTS, ACCESS_READWRITE, BUSY, CANTOPEN, Code, IOERR_READ, IOERR_SHORT_READ, OK,
+    OPEN_CREATE, OPEN_EXCLUSIVE, OPEN_MAIN_DB, OPEN_READWRITE, OPEN_SUPER_JOURNAL, OPEN_WAL,
+    READONLY, READONLY_DIRECTORY, fcntl,
 };
 use crate::host::cold_prefetch::ColdPrefetch;
 use crate::host::error::{HostCode, from_host};
@@ -61,6 +61,10 @@ pub(crate) struct HostFile {
 pub(crate) struct Peek(AtomicPtr<sqlite3_file>);
 
 impl Peek {
+    pub(crate) fn is_open(&self) -> bool {
+        !self.0.load(Ordering::Acquire).is_null()
+    }
+
     /// The methods of the file while it is open.
     fn open(&self) -> io::Result<(*mut sqlite3_file, &sqlite3_io_methods)> {
         let file = self.0.load(Ordering::Acquire);
@@ -87,6 +91,96 @@ impl Peek {
         let (file, methods) = self.open()?;
         // SAFETY: the file is open.
         from_host(unsafe { call!(methods, xSync(file, SYNC_FULL)) })
+    }
+
+    /// As [`HostFile::has_moved`].
+    pub(crate) fn has_moved(&self) -> io::Result<bool> {
+        let (file, methods) = self.open()?;
+        let mut has_moved: c_int = 0;
+        let arg = (&raw mut has_moved).cast();
+        // SAFETY: the file is open, and the argument is where a number goes.
+        let code = unsafe { call!(methods, xFileControl(file, fcntl::HAS_MOVED, arg)) };
+        Ok(code == OK && has_moved != 0)
+    }
+}
+
+/// Of what has a checksum: where the file ends a VFS fills up with zeros.
+impl ReadAt for Peek {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        let (file, methods) = self.open()?;
+        for (part, at) in buf.chunks_mut(PART_MAX).zip((offset..).step_by(PART_MAX)) {
+            let (to, len) = (part.as_mut_ptr().cast::<c_void>(), part.len() as c_int);
+            // SAFETY: the file is open and the buffer holds its length.
+            match unsafe { call!(methods, xRead(file, to, len, at as i64)) } {
+                IOERR_SHORT_READ => {}
+                code => from_host(code)?,
+            }
+        }
+        let left = ReadAt::len(self)?.saturating_sub(offset);
+        Ok(usize::try_from(left).map_or(buf.len(), |left| left.min(buf.len())))
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        let (file, methods) = self.open()?;
+        let mut len = 0;
+        // SAFETY: the file is open.
+        from_host(unsafe { call!(methods, xFileSize(file, &raw mut len)) })?;
+        Ok(u64::try_from(len).unwrap_or(0))
+    }
+}
+
+/// The name of a file beside another one, and the VFS that opens it.
+#[derive(Debug)]
+pub(crate) struct Neighbour {
+    vfs: AtomicPtr<sqlite3_vfs>,
+    path: CString,
+}
+
+impl Neighbour {
+    /// Opens it as a WAL, if it is there, also if it is empty: SQLite's VFSes say that such a file does not exist, and do
+    /// not say so when they are asked whether it can be written.
+    pub(crate) fn open(&self) -> io::Result<Option<BesideFile>> {
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            match self.try_open() {
+                // It may have been deleted since it was there.
+                Err(CANTOPEN) if tries < NAMES_TRIED => {}
+                opened => return opened.map_err(host_error),
+            }
+        }
+    }
+
+    fn try_open(&self) -> Result<Option<BesideFile>, Code> {
+        let vfs = self.vfs.load(Ordering::Relaxed);
+        let mut there = 0;
+        for question in [ACCESS_READWRITE, ACCESS_EXISTS] {
+            if there == 0 {
+                // SAFETY: the VFS is registered for ever.
+                let code = unsafe {
+                    let name = self.path.as_ptr();
+                    call!((*vfs), xAccess(vfs, name, question, &raw mut there))
+                };
+                if code != OK {
+                    return Err(code);
+                }
+            }
+        }
+        if there == 0 {
+            return Ok(None);
+        }
+        let name = between_nuls(&[self.path.to_bytes()]);
+        let pointer = name[NAME_MARGIN..].as_ptr().cast::<c_char>();
+        // SAFETY: the VFS is registered for ever. The name is laid out as a WAL's is, and is kept as long as the file.
+        let opened =
+            unsafe { HostFile::open(vfs, pointer, self.path.clone(), OPEN_READWRITE | OPEN_WAL) };
+        let (file, _) = opened?;
+        Ok(Some(BesideFile { file, _name: name }))
+    }
+
+    /// Returns once a power loss would not bring it back, if it is not there.
+    pub(crate) fn sync_name(&self) -> io::Result<()> {
+        sync_name(self.vfs.load(Ordering::Relaxed), &self.path)
     }
 }
 
@@ -235,6 +329,15 @@ impl HostFile {
             Ok(there != 0)
         } else {
             Err(code)
+        }
+    }
+
+    /// The file beside this one whose name is that of this one and a suffix.
+    pub(crate) fn neighbour(&self, suffix: &str) -> Neighbour {
+        let path = [self.path.to_bytes(), suffix.as_bytes()].concat();
+        Neighbour {
+            vfs: AtomicPtr::new(self.vfs),
+            path: CString::new(path).unwrap_or_default(),
         }
     }
 
@@ -487,38 +590,44 @@ impl Storage for HostFile {
         from_host(unsafe { call!(self.methods(), xSync(self.file, self.sync_flags.get())) })
     }
 
-    /// SQLite's VFSes sync a directory when a file in it is deleted, if they are asked to. So an empty file is made and
-    /// deleted. Its name is used for nothing else: whatever ends in `-lpjourn`, `-lpw` or `-mj...` is
-    /// SQLite's, and may be what a transaction over several databases hangs on at this moment.
     fn sync_name(&self) -> io::Result<()> {
-        let mut tries = 0;
-        let name = loop {
-            let name = beside(&self.path);
-            let flags = OPEN_READWRITE | OPEN_CREATE | OPEN_EXCLUSIVE | OPEN_SUPER_JOURNAL;
-            let pointer = name[NAME_MARGIN..].as_ptr().cast::<c_char>();
-            tries += 1;
-            // SAFETY: the name is laid out as a super-journal's is, and outlives the file.
-            match unsafe { HostFile::open(self.vfs, pointer, CString::default(), flags) } {
-                Ok(file) => {
-                    drop(file);
-                    break name;
-                }
-                // Who must not make files in this directory did not make the database there either: its name is
-                // older than this, and not ours to look after.
-                Err(READONLY_DIRECTORY) => return Ok(()),
-                Err(code) if code & 0xff == CANTOPEN && tries < NAMES_TRIED => {}
-                Err(code) => return Err(host_error(code)),
-            }
-        };
-        let pointer = name[NAME_MARGIN..].as_ptr().cast::<c_char>();
-        // SAFETY: the VFS is registered for ever, and the name is as above.
-        from_host(unsafe { call!((*self.vfs), xDelete(self.vfs, pointer, 1)) })
+        sync_name(self.vfs, &self.path)
     }
 
     fn truncate(&self, len: u64) -> io::Result<()> {
         // SAFETY: the file is open.
         from_host(unsafe { call!(self.methods(), xTruncate(self.file, len as i64)) })
     }
+}
+
+/// Syncs the directory of a file of this name, for the VFS.
+///
+/// SQLite's VFSes do that when a file in it is deleted, if they are asked to. So an empty file is made and deleted. Its
+/// name is used for nothing else: whatever ends in `-lpjourn`, `-lpw` or `-mj...` is SQLite's, and may be what a
+/// transaction over several databases hangs on at this moment.
+fn sync_name(vfs: *mut sqlite3_vfs, path: &CStr) -> io::Result<()> {
+    let mut tries = 0;
+    let name = loop {
+        let name = beside(path);
+        let flags = OPEN_READWRITE | OPEN_CREATE | OPEN_EXCLUSIVE | OPEN_SUPER_JOURNAL;
+        let pointer = name[NAME_MARGIN..].as_ptr().cast::<c_char>();
+        tries += 1;
+        // SAFETY: the VFS is registered for ever. The name is laid out as a super-journal's is, and outlives the file.
+        match unsafe { HostFile::open(vfs, pointer, CString::default(), flags) } {
+            Ok(file) => {
+                drop(file);
+                break name;
+            }
+            // Who must not make files in this directory did not make the database there either: its name is older than
+            // this, and not ours to look after.
+            Err(READONLY_DIRECTORY) => return Ok(()),
+            Err(code) if code & 0xff == CANTOPEN && tries < NAMES_TRIED => {}
+            Err(code) => return Err(host_error(code)),
+        }
+    };
+    let pointer = name[NAME_MARGIN..].as_ptr().cast::<c_char>();
+    // SAFETY: the VFS is registered for ever, and the name is as above.
+    from_host(unsafe { call!((*vfs), xDelete(vfs, pointer, 1)) })
 }
 
 fn host_error(code: Code) -> io::Error {

@@ -14,7 +14,9 @@ use std::sync::Arc;
 use litepack_btree::PageNumber;
 use litepack_cipher::{Key, Padding};
 use litepack_io::storage::Storage;
-use litepack_store::{Cache, CheckReport, FileOffset, FileUuid, Info, Result, Store};
+use litepack_store::{
+    Cache, CheckReport, Erase, FileOffset, FileUuid, Info, Needed, Result, Store,
+};
 
 use super::checkpoint::Checkpoint;
 use super::secure_delete::SecureDelete;
@@ -41,6 +43,8 @@ pub(crate) struct Packed<D: Storage> {
     /// `VACUUM` was told to write the whole database anew, and not all of that is committed to the file. In WAL mode it
     /// comes there with a checkpoint.
     vacuuming: bool,
+    /// What a log needed of the file when that was tidied up.
+    untidy: Option<Needed>,
     /// What is known of the WAL of this handle.
     wal: Arc<WalView>,
     /// The database was in WAL mode when the running transaction began, or that is not known.
@@ -124,6 +128,7 @@ impl<D: Storage + Words> Packed<D> {
             enters_wal: false,
             secure_delete: SecureDelete::new(false),
             vacuuming: false,
+            untidy: None,
             wal: Arc::default(),
             began_in_wal: false,
         }
@@ -298,6 +303,7 @@ impl<D: Storage + Words> Packed<D> {
             self.number(Came::WithAll)?;
             self.store.commit()?;
             self.vacuumed()?;
+            self.tidy_again()?;
             // All of the WAL is in the database, so SQLite may restart it: whatever becomes of this commit, the one
             // before is of no use any more. With `synchronous=OFF` no `xSync` comes, and yet this has to hold.
             self.store.flush_for_good()?;
@@ -351,6 +357,7 @@ impl<D: Storage + Words> Packed<D> {
     pub(crate) fn set_vacuuming(&mut self, vacuuming: bool) {
         self.vacuuming = vacuuming;
         self.store.set_rewriting(vacuuming);
+        self.tell_what_stays();
     }
 
     /// All that `VACUUM` wrote is in the file.
@@ -358,6 +365,19 @@ impl<D: Storage + Words> Packed<D> {
         if self.vacuuming {
             self.store.tidy()?;
             self.set_vacuuming(false);
+            let needed = self.store.seems_needed()?;
+            self.untidy = Some(needed).filter(|needed| *needed != Needed::Nothing);
+        }
+        Ok(())
+    }
+
+    /// What a log needed of the file when `VACUUM` was tidied up, it may need no longer. The handle has just committed.
+    fn tidy_again(&mut self) -> Result<()> {
+        if let Some(needed) = self.untidy
+            && needed != self.store.seems_needed()?
+        {
+            self.store.tidy()?;
+            self.untidy = None;
         }
         Ok(())
     }
@@ -376,6 +396,14 @@ impl<D: Storage + Words> Packed<D> {
     /// Has the store erase what holds now.
     pub(super) fn set_erase(&mut self) {
         self.store.set_erase(self.secure_delete.now());
+        self.tell_what_stays();
+    }
+
+    /// A log that stands on the database keeps what is deleted, or replaced by `VACUUM`.
+    fn tell_what_stays(&self) {
+        let leaves_no_trace = self.store.erase() == Erase::WithCommit;
+        self.wal
+            .set_leaves_no_trace(leaves_no_trace || self.vacuuming);
     }
 
     /// `xSync`.
@@ -444,7 +472,7 @@ impl<D: Storage + Words> Packed<D> {
             // From a WAL as SQLite has it, or a log that says nothing of itself: it goes on to follow.
             (0, _) => {
                 numbers.unfinished = numbers.unfinished.min(carried.unfinished);
-                self.store.set_log_numbers(numbers);
+                self.store.set_log_numbers(numbers, false);
                 return Ok(());
             }
             (log, end)
@@ -455,7 +483,9 @@ impl<D: Storage + Words> Packed<D> {
             }
         }
         numbers.next = litepack_log::random_number().map_err(std::io::Error::from)?;
-        self.store.set_log_numbers(numbers);
+        let units = self.store.size() / u64::from(self.store.unit_size());
+        let is_base = came != Came::Otherwise && self.wal.may_stand(units);
+        self.store.set_log_numbers(numbers, is_base);
         Ok(())
     }
 

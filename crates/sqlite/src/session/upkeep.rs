@@ -3,7 +3,7 @@
 use litepack_codec::Level;
 use litepack_engine::maintenance::{Former, Maintenance, default_level};
 use litepack_io::storage::Storage;
-use litepack_store::{Result, Store};
+use litepack_store::{Needed, Result, Store};
 
 use super::packed::Packed;
 use super::patience::Patience;
@@ -23,8 +23,9 @@ pub(super) enum Plan {
     /// Nothing.
     #[default]
     None,
-    /// It would not make the file shorter at this commit and level. It is not looked for again until something is written.
-    PaysNot(u64, Level),
+    /// It would not make the file shorter at this commit and level, as long as a log needs this of it. It is not looked for
+    /// again until something is written, or the log needs something else.
+    PaysNot(u64, Level, Needed),
     /// It was begun.
     Begun(Box<Maintenance>),
 }
@@ -65,7 +66,9 @@ impl Upkeep {
             self.plan = Plan::None;
             return Ok(Todo::Nothing);
         }
-        if matches!(self.plan, Plan::PaysNot(seq, at) if (seq, at) == (store.seq(), level)) {
+        let needed = store.seems_needed()?;
+        let is_known = |seq, at, then| (seq, at, then) == (store.seq(), level, needed);
+        if matches!(self.plan, Plan::PaysNot(seq, at, then) if is_known(seq, at, then)) {
             return Ok(Todo::Nothing);
         }
         let plan = |store: &mut Store<D>| {
@@ -78,7 +81,7 @@ impl Upkeep {
             self.plan = Plan::Begun(Box::new(maintenance));
             return Ok(Todo::Planned);
         }
-        self.plan = Plan::PaysNot(store.seq(), level);
+        self.plan = Plan::PaysNot(store.seq(), level, needed);
         Ok(Todo::Nothing)
     }
 }

@@ -172,6 +172,8 @@ impl Handle {
         }
         if locks.contains(&WRITE_LOCK) && is_exclusive {
             self.forget_cut_off(&locks)?;
+            // A log may begin.
+            self.packed.set_erase();
         }
         self.index_locks.add(IndexLocks::of(&locks));
         if locks.contains(&CHECKPOINT_LOCK) && is_exclusive {
