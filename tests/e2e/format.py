@@ -85,6 +85,8 @@ IN_WORDS = {
     ("derivation", "1"): "1, it is a passphrase",
     ("log", "version 1"): "version: 1; of a sealed generation 2",
     ("log", "version 2"): "version: 1; of a sealed generation 2",
+    ("log", "version 3"): "with version 3; of a sealed generation 4",
+    ("log", "version 4"): "with version 3; of a sealed generation 4",
     ("log", "hint"): "A root and all before it that was synced",
     ("log", "SQLite's WAL"): "magic of\nSQLite's WAL",
     ("log record", "1"): "1 frame, 2 cut, 3 node, 4 root",
@@ -103,6 +105,9 @@ MISSING = {
     ("catalog", "raw content"): "the dictionaries of all fixtures were trained by zstd",
     ("log frame", "2"): "SQLite writes no frame with other salts than those of its WAL; tests of `crates/log` do",
     ("log record", "2"): "tests of `crates/log` have it",
+    ("log form", "10"): "tests of `crates/log` have it",
+    ("log", "version 3"): "tests of `crates/log` have it",
+    ("log", "version 4"): "tests of `crates/log` have it",
 }
 MADE_HERE = "made by the test"
 

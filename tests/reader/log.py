@@ -1,6 +1,7 @@
 """The log of a packed file: the frames of SQLite's WAL, and the database that they make of the packed one."""
 
 import struct
+from functools import cached_property
 
 from fields import Fields
 from frames import decoded
@@ -18,6 +19,7 @@ class Slot:
         self.version, self.seq = struct.unpack_from("<I4xQ", data, 8)
         self.id, self.wal_header, self.identity = data[24:40], data[40:72], data[72:88]
         self.own, self.after = struct.unpack_from("<QQ", data, 88)
+        self.record = data[104:360] if self.version > 2 else None
 
 
 class Log:
@@ -36,12 +38,14 @@ class Log:
             self.scan()
 
     def slot_at(self, at):
-        slot = bytes(self.data[at : at + 128])
-        if slot[:8] != b"LPlog\r\n\x1a" or struct.unpack_from("<Q", slot, 120)[0] != xxh3(slot[:120]):
+        version = int.from_bytes(self.data[at + 8 : at + 12], "little")
+        length = 384 if version in (3, 4) else 128
+        slot = bytes(self.data[at : at + length])
+        if slot[:8] != b"LPlog\r\n\x1a" or int.from_bytes(slot[-8:], "little") != xxh3(slot[:-8]):
             return None
-        sealed = struct.unpack_from("<I", slot, 8)[0] == 2
-        check(sealed == self.packed.is_encrypted, "a log that is not of this kind of file")
-        if sealed and self.signature(b"litepack log slot" + slot[:104]) != slot[104:120]:
+        sealed = version in (2, 4)
+        check(1 <= version <= 4 and sealed == self.packed.is_encrypted, "a log that is not of this kind of file")
+        if sealed and self.signature(b"litepack log slot" + slot[:-24]) != slot[-24:-8]:
             return None
         return Slot(slot)
 
@@ -116,14 +120,16 @@ class Log:
             fields.varint()
         check(number <= self.count or flags & 4 and flags & 3, "half of a new frame")
         self.count = max(self.count, number)
+        head = None
         if flags & 1:
             page, size = fields.varint(), fields.varint()
             head = struct.pack(">II", page, size) + self.slot.wal_header[16:24] + fields.bytes(8)
             self.heads[number] = (at, head)
         elif flags & 2:
-            self.heads[number] = (at, fields.bytes(24))
+            head = fields.bytes(24)
+            self.heads[number] = (at, head)
         if flags & 4:
-            self.contents[at] = self.page(at, fields)
+            self.contents[at] = self.page(at, fields, head)
             self.pages[number] = at
         check(fields.at == len(fields.data), "a frame goes on")
 
@@ -131,16 +137,30 @@ class Log:
     def page_size(self):
         return struct.unpack_from(">I", self.slot.wal_header, 8)[0]
 
-    def page(self, at, fields):
+    @cached_property
+    def base(self):
+        """The database as the commit has it that the generation stands on."""
+        check(self.slot.record is not None, "a version stands on no commit")
+        return self.packed.at(self.slot.record).content()
+
+    def page(self, at, fields, head):
         form = fields.byte()
-        met("log form", min(form, 2))
+        met("log form", 2 if 2 <= form <= 9 else form)
         if form == 0:
             page = fields.rest()
         elif form == 1:
             page = decoded(fields.rest(), self.page_size)
         else:
-            check(form <= 9, "a form")
-            page, where = bytearray(self.contents[at - fields.varint()]), 0
+            check(form <= 10, "a form")
+            if form == 10:
+                check(head is not None, "a version of no page")
+                total = fields.unpack("<I")[0]
+                begin = (int.from_bytes(head[:4], "big") - 1) * self.page_size
+                page = bytearray(self.base[begin : begin + self.page_size])
+                check(xxh3(bytes(page)) & 0xFFFFFFFF == total, "the page that a version stands on")
+            else:
+                page = bytearray(self.contents[at - fields.varint()])
+            where = 0
             while fields.at < len(fields.data):
                 where += fields.varint()
                 run = fields.bytes(fields.varint())

@@ -1,6 +1,7 @@
 """A packed file: its newest commit, and the database in it. Every checksum, signature and tag is compared."""
 
 import struct
+from copy import copy
 from functools import cached_property
 
 import columns
@@ -12,7 +13,7 @@ from sealing import mac, expand, opened_block, signature, unsealed
 
 MAGIC = b"Litepack\r\n\x1a\n\0\0\0\0"
 FANOUT = 128
-ENCRYPTED, PADDED, REFERENCES = 1, 2, 1
+ENCRYPTED, PADDED, REFERENCES, LOG_BASE = 1, 2, 1, 2
 NODE, UNIT, CATALOG, DICTIONARY, LINK, SEGMENT = 2, 1, 3, 4, 5, 6
 LOCK_START, LOCK_END = 1073741824, 1073742336
 
@@ -66,9 +67,8 @@ class Packed:
                 return found
         raise WrongKey("wrong key")
 
-    def valid(self, at, length, magic):
+    def valid(self, block, magic):
         """A record or a mark, if it is valid."""
-        block = bytes(self.data[at : at + length])
         if block[:4] != magic:
             return None
         if self.is_encrypted:
@@ -77,16 +77,31 @@ class Packed:
 
     def read_record(self):
         """The newest commit. That the file fell back to the one before is not what this reader is for."""
-        records = [self.valid(at, 256, b"LPcr") for at in (512, 1024)]
-        marks = [self.valid(at, 64, b"LPmk") for at in (1536, 1792)]
+        block = lambda at, length: bytes(self.data[at : at + length])  # noqa: E731
+        records = [self.valid(block(at, 256), b"LPcr") for at in (512, 1024)]
+        marks = [self.valid(block(at, 64), b"LPmk") for at in (1536, 1792)]
         check(any(records), "no commit")
         seqs = [struct.unpack_from("<Q", record, 8)[0] if record else 0 for record in records]
         newest = 0 if seqs[0] >= seqs[1] else 1
         check(all(struct.unpack_from("<Q", mark, 8)[0] <= max(seqs) for mark in marks if mark), "a commit is gone")
-        record = self.record = records[newest]
+        self.take(records[newest])
+
+    def at(self, record):
+        """The same file as an earlier commit has it, whose extents are still there."""
+        check(self.valid(record, b"LPcr") is not None, "a copy of a record is not valid")
+        found = copy(self)
+        for cached in ("dictionaries", "item_units"):
+            found.__dict__.pop(cached, None)
+        found.used = []
+        found.take(record)
+        return found
+
+    def take(self, record):
+        self.record = record
         features = struct.unpack_from("<I", record, 4)[0]
-        if features & ~REFERENCES:
-            raise Refused(f"feature flags {features & ~REFERENCES:#x} of a commit")
+        unknown = features & ~(REFERENCES | LOG_BASE)
+        if unknown:
+            raise Refused(f"feature flags {unknown:#x} of a commit")
         if features:
             met("commit", "REFERENCES")
         (self.seq, self.size, self.unit, self.height, self.end) = struct.unpack_from("<QQIIQ", record, 8)
@@ -119,7 +134,7 @@ class Packed:
         salt, counter = stored[-24:-8], struct.unpack("<Q", stored[-8:])[0]
         return unsealed(self.secret, salt, counter, self.identity + bytes([kind, 0]), stored[:-24])
 
-    def content(self, extent):
+    def coded(self, extent):
         """What codecs made, and where it is from: the extent of a unit or an item."""
         check(self.start <= extent.offset and extent.offset + extent.length <= self.end, "an extent is outside")
         stored = bytes(self.data[extent.offset : extent.offset + extent.length])
@@ -132,7 +147,7 @@ class Packed:
 
     def decode(self, extent, length, prefix=None):
         """The bytes of an extent of so many bytes of the database."""
-        content = self.content(extent)
+        content = self.coded(extent)
         met("codec", extent.codec)
         if extent.codec == 0:
             check(prefix is None, "codec of a difference")
@@ -355,6 +370,14 @@ class Packed:
         check(at == self.end, "bytes at the end are nowhere")
 
     def database(self):
+        found = self.content()
+        if self.size:
+            self.check_segment()
+            self.check_space()
+        return found
+
+    def content(self):
+        """The database, whatever else is in the file."""
         if self.size == 0:
             return b""
         out = bytearray(-(-self.size // self.unit) * self.unit)
@@ -363,8 +386,6 @@ class Packed:
             check((number + 1) * self.unit <= len(out), "a unit past the end")
             out[number * self.unit : (number + 1) * self.unit] = content
         check(not any(out[self.size :]), "bytes past the end")
-        self.check_segment()
-        self.check_space()
         return bytes(out[: self.size])
 
 

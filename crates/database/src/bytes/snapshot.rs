@@ -103,10 +103,10 @@ pub struct Frames {
 
 impl Frames {
     /// Those of the moment that the index is of; `None` if all are in the file. A read transaction of that moment goes on.
-    /// The WAL is beside a database of this kind, which this opens if it is encrypted.
+    /// The WAL is beside this database of this kind, which this opens if it is encrypted.
     pub fn of(
         index: &WalIndex,
-        (wal, kind, unlocked): (&Path, FileKind, Option<&Unlocked>),
+        (wal, database, kind, unlocked): (&Path, &File, FileKind, Option<&Unlocked>),
         job: &Job<'_>,
     ) -> Result<Option<Frames>> {
         if index.backfilled >= index.frames() {
@@ -119,7 +119,8 @@ impl Frames {
         };
         let page_size = index.page_size();
         let file = File::open(wal).with_context(cannot)?;
-        let file = WalFile::of(file, kind, unlocked.map(Unlocked::keys)).with_context(cannot)?;
+        let file =
+            WalFile::of(file, database, kind, unlocked.map(Unlocked::keys)).with_context(cannot)?;
         let is_own =
             |wal: &WalFile| wal.page_size() == page_size && wal.salts()[..] == *index.salts();
         let Some(file) = file.filter(is_own) else {
@@ -259,7 +260,12 @@ mod tests {
         let index = index.expect("it is whole");
         Frames::of(
             &index,
-            (&path("wal"), FileKind::Plain, None),
+            (
+                &path("wal"),
+                &File::open(path("a.db")).unwrap(),
+                FileKind::Plain,
+                None,
+            ),
             &Job::default(),
         )
     }

@@ -16,6 +16,7 @@ use litepack_io::storage::ReadAt;
 use litepack_log::{Error as LogError, FileKind as WalKind, Log, Refusal};
 use litepack_store::{FileState, HEAD_LEN};
 
+use crate::bytes::base::Base;
 use crate::error::{Context, cannot_read};
 use crate::{Job, Result};
 
@@ -45,8 +46,13 @@ enum WalBytes {
 }
 
 impl WalBytes {
-    /// Of a WAL that is beside a database of this kind with these keys.
-    fn of(file: File, kind: FileKind, keys: Option<&Arc<Keys>>) -> io::Result<WalBytes> {
+    /// Of a WAL that is beside a database of this kind with these keys, which is in `database`.
+    fn of(
+        file: File,
+        database: &File,
+        kind: FileKind,
+        keys: Option<&Arc<Keys>>,
+    ) -> io::Result<WalBytes> {
         let wal = WalKind::of_file(&file)?;
         if keys.is_some() && wal == WalKind::Wal {
             return Err(io::Error::other(Refusal::NotEncrypted.to_string()));
@@ -54,7 +60,7 @@ impl WalBytes {
         if kind != FileKind::Packed || wal != WalKind::Log {
             return Ok(WalBytes::Plain(file));
         }
-        let mut log = Log::new(file).with_keys(keys.cloned());
+        let mut log = Log::over(file, Box::new(Base::of(database, keys)?)).with_keys(keys.cloned());
         // One look: what is taken later from the same frames is the same, or has the salts of another round.
         log.set_view(Some(1));
         // It would read as an empty one.
@@ -132,12 +138,17 @@ pub struct LogDamage {
     pub why: &'static str,
 }
 
-/// Reads all that the WAL of a packed database with these keys holds, and says what cannot be read. `None` as well if it is one as SQLite
-/// writes it, of which what is damaged counts as not written.
+/// Reads all that the WAL of the packed database in `database`, with these keys, holds, and says what cannot be read.
+/// `None` as well if it is one as SQLite writes it, of which what is damaged counts as not written.
 ///
 /// # Errors
 /// If it cannot be read, or the job is stopped.
-pub fn damage(wal: &Path, keys: Option<&Arc<Keys>>, job: &Job<'_>) -> Result<Option<LogDamage>> {
+pub fn damage(
+    wal: &Path,
+    database: &File,
+    keys: Option<&Arc<Keys>>,
+    job: &Job<'_>,
+) -> Result<Option<LogDamage>> {
     let cannot = || cannot_read(wal);
     // Who begins it anew meanwhile writes over what is read.
     let mut found = None;
@@ -148,7 +159,9 @@ pub fn damage(wal: &Path, keys: Option<&Arc<Keys>>, job: &Job<'_>) -> Result<Opt
         if WalKind::of_file(&file).with_context(cannot)? == WalKind::Wal {
             return Ok(None);
         }
-        found = match read_all(&mut Log::new(file).with_keys(keys.cloned()), job)? {
+        let base = Base::of(database, keys).with_context(cannot)?;
+        let log = Log::over(file, Box::new(base));
+        found = match read_all(&mut log.with_keys(keys.cloned()), job)? {
             Ok(()) => return Ok(None),
             Err(LogError::Damaged { place, what }) => Some(LogDamage {
                 offset: place,
@@ -184,13 +197,15 @@ pub(super) struct Frame {
 }
 
 impl WalFile {
-    /// Reads the header of one beside a database of this kind with these keys; `None` if it is that of no WAL.
+    /// Reads the header of one beside the database in `database`, of this kind and with these keys; `None` if it is that
+    /// of no WAL.
     pub(super) fn of(
         file: File,
+        database: &File,
         kind: FileKind,
         keys: Option<&Arc<Keys>>,
     ) -> io::Result<Option<WalFile>> {
-        let bytes = WalBytes::of(file, kind, keys)?;
+        let bytes = WalBytes::of(file, database, kind, keys)?;
         let mut head = [0; HEADER];
         if bytes.read_at(&mut head, 0)? < HEADER {
             return Ok(None);

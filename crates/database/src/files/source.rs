@@ -450,7 +450,7 @@ impl Source {
                 && during.is_of_the_moment(&after)
             {
                 let wal = with_suffix(&self.path, self.suffixes().wal);
-                let wal = (&*wal, self.kind, self.unlocked.as_ref());
+                let wal = (&*wal, &*self.file, self.kind, self.unlocked.as_ref());
                 self.frames = Frames::of(&during, wal, job).map_err(Untaken::Other)?;
                 self.index = Some(index);
                 return Ok(true);
@@ -497,7 +497,7 @@ impl Source {
         if wal::refusal(&wal, &self.file, keys)?.is_some() {
             return Ok(None);
         }
-        wal::damage(&wal, keys, job)
+        wal::damage(&wal, &self.file, keys, job)
     }
 
     fn suffixes(&self) -> Suffixes {
