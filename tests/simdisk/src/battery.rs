@@ -56,6 +56,13 @@ impl Battery {
         self.run(&campaign, &format!("{journal:?}, references"));
     }
 
+    /// Crashes everywhere while logs stand on commits of their database, and maintenance is in between.
+    pub fn standing_logs_survive(&self, synchronous: &'static str, promise: Durability) {
+        let work = Workload::standing(synchronous, self.seed);
+        let campaign = Campaign::new(work, promise, 2 * CRASHES, self.seed);
+        self.run(&campaign, &format!("WAL {synchronous}, standing"));
+    }
+
     /// Kills the process everywhere, the disk keeping all it was given: nothing acknowledged is lost.
     pub fn survive_kills(&self, journal: Journal, synchronous: &'static str) {
         let work = Workload::mixed(journal, synchronous, false, self.seed);

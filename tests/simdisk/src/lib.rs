@@ -40,6 +40,7 @@ mod referring;
 mod replay;
 mod search;
 mod shm;
+mod standing;
 mod state;
 #[allow(unsafe_code)]
 mod vfs;

@@ -311,7 +311,7 @@ impl Maker {
         self.sql(label, format!("BEGIN; {body} {end};"));
     }
 
-    fn singles(&mut self, count: u64) {
+    pub fn singles(&mut self, count: u64) {
         for _ in 0..count {
             let insert = self.inserts("t", 1);
             self.sql("single insert", insert);
@@ -323,7 +323,7 @@ impl Maker {
         }
     }
 
-    fn basics(&mut self) {
+    pub fn basics(&mut self) {
         self.sql(
             "schema",
             format!(
@@ -378,7 +378,7 @@ impl Maker {
         self.steps.push(Step::Reopen);
     }
 
-    fn checkpoints(&mut self) {
+    pub fn checkpoints(&mut self) {
         self.quiet("passive checkpoint", "PRAGMA wal_checkpoint(PASSIVE)");
         self.singles(2);
         self.steps.push(Step::PinReader);

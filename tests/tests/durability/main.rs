@@ -15,4 +15,6 @@ mod restore;
 mod rot;
 mod secure_delete;
 mod several_databases;
+mod standing;
+mod standing_log;
 mod without_litepack;
