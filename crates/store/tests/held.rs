@@ -467,6 +467,43 @@ fn of_a_commit_that_is_gone_nothing_more_goes() {
     assert!(disk.len().unwrap() < len * 2);
 }
 
+/// A commit that ended behind all that it has, as its end was held, and was rightly cut below that later.
+#[test]
+fn a_commit_whose_end_was_given_back_is_held_as_others_are() {
+    let (disk, others) = (MemoryStorage::default(), Others::new());
+    let mut store = open(&disk, &others);
+    let mut rng = SmallRng::seed_from_u64(1);
+    // The second time the first pages go to the end, and leave room before it.
+    for part in [0..300, 0..100] {
+        for at in part {
+            store.write(at * PAGE as u64, &page(&mut rng)).unwrap();
+        }
+        number(&mut store, &mut rng);
+        store.flush().unwrap();
+    }
+    stand(&store, &others);
+    let len = disk.len().unwrap();
+    for at in 0..100 {
+        store.write(at * PAGE as u64, &[0; PAGE]).unwrap();
+    }
+    number(&mut store, &mut rng);
+    store.flush().unwrap();
+    assert_eq!(store.end(), len);
+    stand(&store, &others);
+    for _ in 0..2 {
+        store.write(200 * PAGE as u64, &page(&mut rng)).unwrap();
+        store.flush().unwrap();
+    }
+    let shorter = disk.len().unwrap();
+    assert!(shorter < len - (100 << 10), "{shorter} of {len}");
+    for _ in 0..50 {
+        store.write(200 * PAGE as u64, &page(&mut rng)).unwrap();
+        store.flush().unwrap();
+    }
+    let after = disk.len().unwrap();
+    assert!(after < shorter + (32 << 10), "{after} after {shorter}");
+}
+
 /// Of a file made to harm: a commit that claims to reach far behind the end of the file.
 #[test]
 fn a_commit_that_claims_too_much_makes_no_file_longer() {
