@@ -204,7 +204,7 @@ impl<S: Storage> Log<S> {
     /// The storage's.
     pub fn seems_needed(&mut self) -> Result<Needed> {
         let file = self.file.as_deref();
-        needs::seems_needed(&self.medium, file, self.keys.as_deref())
+        needs::seems_needed(&self.medium, file, self.keys.as_deref(), &self.synced)
     }
 
     /// Says what the caller knows of others: as long as the number is the same, none of them begins a new generation, and
@@ -963,7 +963,7 @@ impl<S: Storage> Log<S> {
         match decoded {
             Ok(()) => Pages::encode_changes(page, &bytes, budget, stored),
             // Reading it is an error. This version can do without it.
-            Err(Error::Damaged { .. } | Error::NoFile) => Ok(false),
+            Err(Error::Damaged { .. } | Error::NoFile | Error::Io(_)) => Ok(false),
             Err(error) => Err(error),
         }
     }

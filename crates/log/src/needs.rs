@@ -102,13 +102,18 @@ pub(crate) fn needed<S: Storage>(
     Ok(needed)
 }
 
-/// The same as far as can be seen.
+/// The same as far as can be seen. After a failed sync it is what [`needed`] says, or estimates would promise space that
+/// is held.
 pub(crate) fn seems_needed<S: Storage>(
     medium: &Medium<S>,
     file: Option<&(dyn BoundTo + Send)>,
     keys: Option<&Keys>,
+    synced: &Synced,
 ) -> Result<Needed> {
-    Ok(look(medium, file, keys)?.0)
+    match synced.has_given_up() {
+        true => Ok(Needed::Everything),
+        false => Ok(look(medium, file, keys)?.0),
+    }
 }
 
 /// What it needs by its head, and the id of the newest generation.

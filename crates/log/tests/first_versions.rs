@@ -90,6 +90,31 @@ fn a_first_version_takes_what_changed_since_the_commit_and_stands_on_no_other_pa
     });
 }
 
+/// A commit does not fail because a page of the file cannot be read, or because that is interrupted.
+#[test]
+fn who_writes_needs_no_page_of_the_file() {
+    both(|| {
+        let (storage, (pages, file)) = (Disk::default(), file());
+        let mut writer = log(&storage, &file);
+        writer.write(&header(PAGE, 1), 0).unwrap();
+        let mut changed = pages[&2].clone();
+        changed[100] ^= 1;
+        writer.write(&frame(2, &changed), offset(1)).unwrap();
+        // Another one has not kept what that stands on.
+        let mut other = log(&storage, &file);
+        other.size().unwrap();
+        file.fail(true);
+        assert!(other.read(&mut [0; PAGE], offset(1) + 24).is_err());
+        changed[101] ^= 1;
+        other.write(&frame(2, &changed), offset(2)).unwrap();
+        other.write(&frame(3, &pages[&3]), offset(3)).unwrap();
+        file.fail(false);
+        let found = content_of(&mut log(&storage, &file), PAGE).unwrap();
+        assert_eq!(found[offset(2) as usize + 24..][..PAGE], changed);
+        assert_eq!(found[offset(3) as usize + 24..], pages[&3]);
+    });
+}
+
 #[test]
 fn a_generation_stands_on_a_commit_that_was_the_newest_when_it_had_said_so() {
     both(|| {
@@ -225,6 +250,7 @@ fn no_sync_is_believed_until_what_a_failed_one_gave_up_is_written_again() {
         storage.forget();
         for _ in 0..2 {
             assert_eq!(other.needed().unwrap(), Needed::Everything);
+            assert_eq!(other.seems_needed().unwrap(), Needed::Everything);
         }
         writer.sync().unwrap();
         assert_eq!(

@@ -32,6 +32,7 @@ struct Inner {
     pages: HashMap<u64, Pages>,
     random: SplitMix64,
     steps: Vec<Step>,
+    fails: bool,
 }
 
 impl File {
@@ -48,7 +49,13 @@ impl File {
             pages: HashMap::from([(1, pages)]),
             random: SplitMix64::new(seed),
             steps: Vec::new(),
+            fails: false,
         })))
+    }
+
+    /// From now on pages cannot be read, or can.
+    pub fn fail(&self, fails: bool) {
+        self.inner().fails = fails;
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
@@ -139,6 +146,7 @@ impl File {
             pages: inner.pages.clone(),
             random: SplitMix64::new(seed),
             steps: Vec::new(),
+            fails: false,
         })))
     }
 }
@@ -173,6 +181,9 @@ impl BoundTo for File {
     fn base_page(&self, commit: &BaseCommit, page: u32, buf: &mut [u8]) -> io::Result<bool> {
         let seq = u64::from_le_bytes(commit.0[..8].try_into().unwrap());
         let inner = self.inner();
+        if inner.fails {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
         let pages = inner.pages.get(&seq);
         let pages = pages.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))?;
         let found = pages
