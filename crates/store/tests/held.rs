@@ -496,6 +496,8 @@ fn a_commit_whose_end_was_given_back_is_held_as_others_are() {
     }
     let shorter = disk.len().unwrap();
     assert!(shorter < len - (100 << 10), "{shorter} of {len}");
+    drop(store);
+    let mut store = open(&disk, &others);
     for _ in 0..50 {
         store.write(200 * PAGE as u64, &page(&mut rng)).unwrap();
         store.flush().unwrap();
