@@ -8,9 +8,10 @@ use std::sync::Arc;
 use litepack_cipher::Keys;
 use litepack_log::{BaseCommit, BoundTo, FileState};
 use litepack_replace::held::Held;
-use litepack_store::{CommitRecord, Error, Options, Snapshot};
+use litepack_store::{Cache, CommitRecord, Error, FileId, Options, Snapshot};
 
-use crate::bytes::reader;
+/// For map nodes, and pages that several versions stand on.
+const CACHE_BYTES: u64 = 4 << 20;
 
 /// The database, as a commit has it that pages are asked of.
 #[derive(Debug)]
@@ -35,7 +36,9 @@ impl Base {
         let (record, keys) = (CommitRecord(commit.0), self.keys.as_ref());
         let options = Options {
             threads: 1,
-            ..reader::options(None)
+            cache: Arc::new(Cache::new(CACHE_BYTES)),
+            file: FileId::unique(),
+            ..Options::default()
         };
         Snapshot::at(file, &record, keys, &options).map_err(as_io)
     }
