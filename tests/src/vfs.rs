@@ -1,6 +1,7 @@
 //! Owns the choice of VFS: every test opens its databases here, so that all of them can be run on
 //! plain SQLite (`LITEPACK_TEST_VFS=unix`) to validate the tests themselves.
 
+use litepack_simdisk::Layer;
 use litepack_skip::{Expected, skip};
 use rusqlite::{Connection, OpenFlags};
 use std::path::Path;
@@ -58,6 +59,18 @@ pub fn key() -> &'static str {
         false => "",
         true if is_padded() => PADDED_KEY,
         true => KEY,
+    }
+}
+
+/// Litepack over the simulated disk whose VFS is `parent`.
+pub fn over(parent: &str) -> Layer {
+    litepack_rusqlite::register().expect("Litepack registers");
+    let vfs = format!("litepack-{parent}");
+    litepack_rusqlite::register_vfs(&vfs, parent).expect("Litepack goes over the simulated disk");
+    let vfs = vfs + key();
+    Layer {
+        aux: vfs.clone(),
+        vfs,
     }
 }
 

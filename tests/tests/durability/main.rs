@@ -15,6 +15,4 @@ mod restore;
 mod rot;
 mod secure_delete;
 mod several_databases;
-mod standing;
-mod standing_log;
 mod without_litepack;

@@ -5,20 +5,8 @@
 use litepack_simdisk::{
     Battery, CrashMode, Durability, Journal, Layer, Workload, copies_campaign, seed_or,
 };
-use litepack_tests::{scale, vfs};
-
-/// Litepack over the simulated disk whose VFS is `parent`.
-pub(crate) fn litepack(parent: &str) -> Layer {
-    litepack_rusqlite::register().expect("Litepack registers");
-    litepack_sqlite::let_logs_stand_from(1);
-    let vfs = format!("litepack-{parent}");
-    litepack_rusqlite::register_vfs(&vfs, parent).expect("Litepack goes over the simulated disk");
-    let vfs = vfs + vfs::key();
-    Layer {
-        aux: vfs.clone(),
-        vfs,
-    }
-}
+use litepack_tests::scale;
+pub(crate) use litepack_tests::vfs::over as litepack;
 
 /// `main` packed and `aux` plain.
 fn beside_plain(parent: &str) -> Layer {
@@ -155,14 +143,6 @@ fn wal_full_loses_nothing() {
 #[test]
 fn wal_normal_keeps_the_order() {
     battery().survive(Journal::Wal, "NORMAL", false, Durability::OrderOnly);
-}
-
-/// What a log stands on is there, whatever is done to the file meanwhile.
-#[test]
-fn a_log_that_stands_on_its_database_loses_nothing() {
-    let battery = battery();
-    battery.standing_logs_survive("FULL", Durability::Acknowledged);
-    battery.standing_logs_survive("NORMAL", Durability::OrderOnly);
 }
 
 /// The file is that of one moment, its WAL that of another.

@@ -1,0 +1,7 @@
+//! Logs that stand on a commit of their database (docs/internals/log.md, "First versions").
+//!
+//! A program of its own: it switches on for the whole process what is not switched on yet.
+
+mod held;
+mod power_loss;
+mod readers;
