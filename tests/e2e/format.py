@@ -101,6 +101,7 @@ IN_WORDS = {
 # Features without a fixture, and why.
 MISSING = {
     ("integers", "48"): "tests of `crates/codec` have it",
+    ("commit", "LOG_BASE"): "no commit of this version has it; tests of `crates/store` do",
     ("item", "2 units"): "tests of `crates/store` have it",
     ("catalog", "raw content"): "the dictionaries of all fixtures were trained by zstd",
     ("log frame", "2"): "SQLite writes no frame with other salts than those of its WAL; tests of `crates/log` do",

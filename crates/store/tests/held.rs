@@ -313,12 +313,11 @@ fn a_commit_that_keeps_the_numbers_keeps_the_flag() {
         ..numbers
     };
     // As long as something is held others have to look, too.
-    for (needed, is_base) in [(stand(&store, &others), true)] {
-        store.write(0, &page(&mut rng)).unwrap();
-        store.set_log_numbers(other, false);
-        store.flush().unwrap();
-        assert_eq!(base(&store).is_some(), is_base, "{needed:?}");
-    }
+    stand(&store, &others);
+    store.write(0, &page(&mut rng)).unwrap();
+    store.set_log_numbers(other, false);
+    store.flush().unwrap();
+    assert!(base(&store).is_some());
     others.say(Needed::Nothing);
     store.write(0, &page(&mut rng)).unwrap();
     store.set_log_numbers(numbers, false);

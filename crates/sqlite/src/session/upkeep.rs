@@ -18,6 +18,7 @@ pub(crate) struct Upkeep {
 }
 
 /// The plan of the work, as far as it is known.
+#[expect(clippy::large_enum_variant, reason = "a handle has one of them")]
 #[derive(Default)]
 pub(super) enum Plan {
     /// Nothing.

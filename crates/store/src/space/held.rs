@@ -19,6 +19,10 @@ use crate::space::ranges::RangeSet;
 use crate::transaction::changes::load_space;
 
 /// What is needed of a file besides its newest commit.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "there are few of them, and they are passed on at once"
+)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Needed {
     /// Nothing.
