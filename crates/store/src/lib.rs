@@ -58,6 +58,7 @@ pub use litepack_io::cache::{Cache, FileId};
 pub use maintenance::recompress::Listed;
 pub use maintenance::reorder::Reordering;
 pub use options::{DEFAULT_LEVEL, Options, Spare};
+pub use snapshot::former::FormerPages;
 pub use snapshot::handle::Snapshot;
 pub use space::erase::Erase;
 pub use space::held::{Needed, Needs};

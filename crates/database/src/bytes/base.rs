@@ -1,6 +1,5 @@
 //! The pages of a packed database that its log stands on, for who reads the log without SQLite.
 
-use std::cell::RefCell;
 use std::fs::File;
 use std::io;
 use std::sync::Arc;
@@ -8,7 +7,7 @@ use std::sync::Arc;
 use litepack_cipher::Keys;
 use litepack_log::{BaseCommit, BoundTo, FileState};
 use litepack_replace::held::Held;
-use litepack_store::{Cache, CommitRecord, Error, FileId, Options, Snapshot};
+use litepack_store::{Cache, CommitRecord, FileId, FormerPages, Options, Result, Snapshot};
 
 /// For map nodes, and pages that several versions stand on.
 const CACHE_BYTES: u64 = 4 << 20;
@@ -18,7 +17,7 @@ const CACHE_BYTES: u64 = 4 << 20;
 pub(super) struct Base {
     file: Held,
     keys: Option<Arc<Keys>>,
-    opened: RefCell<Option<(BaseCommit, Snapshot<Held>)>>,
+    pages: FormerPages<Held>,
 }
 
 impl Base {
@@ -27,31 +26,19 @@ impl Base {
         Ok(Base {
             file: Held::new(file.try_clone()?),
             keys: keys.cloned(),
-            opened: RefCell::default(),
+            pages: FormerPages::default(),
         })
     }
 
-    fn open(&self, commit: &BaseCommit) -> io::Result<Snapshot<Held>> {
+    fn at(&self, record: &CommitRecord) -> Result<Snapshot<Held>> {
         let file = Held::new(self.file.try_clone()?);
-        let (record, keys) = (CommitRecord(commit.0), self.keys.as_ref());
         let options = Options {
             threads: 1,
             cache: Arc::new(Cache::new(CACHE_BYTES)),
             file: FileId::unique(),
             ..Options::default()
         };
-        Snapshot::at(file, &record, keys, &options).map_err(as_io)
-    }
-}
-
-/// Pages that are gone are told from a medium that fails.
-fn as_io(error: Error) -> io::Error {
-    match error {
-        Error::Io(error) => error,
-        error @ (Error::Damaged(_) | Error::Unsupported(_)) => {
-            io::Error::new(io::ErrorKind::InvalidData, error)
-        }
-        error => io::Error::other(error),
+        Snapshot::at(file, record, self.keys.as_ref(), &options)
     }
 }
 
@@ -66,15 +53,7 @@ impl BoundTo for Base {
     }
 
     fn base_page(&self, commit: &BaseCommit, page: u32, buf: &mut [u8]) -> io::Result<bool> {
-        let mut opened = self.opened.borrow_mut();
-        let (_, database) = match opened.take().filter(|(known, _)| known == commit) {
-            Some(known) => opened.insert(known),
-            None => opened.insert((*commit, self.open(commit)?)),
-        };
-        let Some(before) = page.checked_sub(1) else {
-            return Ok(false);
-        };
-        let read = database.read(u64::from(before) * buf.len() as u64, buf);
-        Ok(read.map_err(as_io)? == buf.len())
+        let record = CommitRecord(commit.0);
+        (self.pages).read(&record, page, buf, || self.at(&record))
     }
 }

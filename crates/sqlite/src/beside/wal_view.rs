@@ -7,7 +7,6 @@
 //! was taken, and for a transaction that only reads not even that, if the header of the index says that there was no
 //! commit since the one before. Without such a lock, or where it is kept by a VFS above ours, each look is good for one call.
 
-use std::cell::RefCell;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,7 +15,7 @@ use litepack_cipher::Keys;
 use litepack_io::cache::{Cache, FileId};
 use litepack_io::storage::{ReadAt, Storage};
 use litepack_log::{BaseCommit, BoundTo, End, Synced};
-use litepack_store::{CommitRecord, Error, FileState, HEAD_LEN, Options, Snapshot};
+use litepack_store::{CommitRecord, FileState, FormerPages, HEAD_LEN, Options, Snapshot};
 
 use super::encrypted;
 use crate::host::file::Peek;
@@ -48,9 +47,9 @@ pub(crate) struct WalView {
     database: Arc<Peek>,
     keys: Mutex<Option<Arc<Keys>>>,
     cached: Mutex<Option<FileId>>,
-    /// What is deleted is to leave no trace: a log that stands on a commit would keep it.
+    /// Deleted content is to leave no trace: a log that stands on a commit would keep it.
     leaves_no_trace: AtomicBool,
-    /// What of its log is known to be synced.
+    /// The part of its log that is known to be synced.
     synced: Mutex<Synced>,
     /// The log that SQLite has open for the handle. It may have lost its name, and is read for as long as it is open.
     open_log: Mutex<Option<Arc<Peek>>>,
@@ -91,7 +90,7 @@ impl WalView {
         self.leaves_no_trace.store(leaves_none, Ordering::Relaxed);
     }
 
-    /// What of the log is known to be synced, whoever has it open.
+    /// The part of the log that is known to be synced, by any handle.
     pub(crate) fn synced(&self) -> Synced {
         let synced = self.synced.lock().unwrap_or_else(PoisonError::into_inner);
         synced.clone()
@@ -239,8 +238,7 @@ pub fn state_for_log(file: &FileState) -> litepack_log::FileState {
 #[derive(Debug)]
 pub(crate) struct DatabaseOf {
     view: Arc<WalView>,
-    /// The database as a commit has it that pages were last asked of.
-    base: RefCell<Option<(BaseCommit, Snapshot<Peeked>)>>,
+    pages: FormerPages<Peeked>,
 }
 
 /// A file of a handle, to be read and synced.
@@ -274,11 +272,11 @@ impl ReadAt for Peeked {
 impl DatabaseOf {
     /// Of the handle with this view.
     pub(crate) fn new(view: Arc<WalView>) -> DatabaseOf {
-        let base = RefCell::default();
-        DatabaseOf { view, base }
+        let pages = FormerPages::default();
+        DatabaseOf { view, pages }
     }
 
-    fn at(&self, commit: &BaseCommit) -> litepack_store::Result<Snapshot<Peeked>> {
+    fn at(&self, record: &CommitRecord) -> litepack_store::Result<Snapshot<Peeked>> {
         let cached = *self
             .view
             .cached
@@ -290,22 +288,8 @@ impl DatabaseOf {
             file: cached.unwrap_or_else(FileId::unique),
             ..Options::default()
         };
-        let (disk, record) = (
-            Peeked(Arc::clone(&self.view.database)),
-            CommitRecord(commit.0),
-        );
-        Snapshot::at(disk, &record, self.view.keys().as_ref(), &options)
-    }
-}
-
-/// Pages that are missing or damaged are told from a medium that fails.
-fn as_io(error: Error) -> io::Error {
-    match error {
-        Error::Io(error) => error,
-        error @ (Error::Damaged(_) | Error::Unsupported(_)) => {
-            io::Error::new(io::ErrorKind::InvalidData, error)
-        }
-        error => io::Error::other(error),
+        let disk = Peeked(Arc::clone(&self.view.database));
+        Snapshot::at(disk, record, self.view.keys().as_ref(), &options)
     }
 }
 
@@ -327,17 +311,8 @@ impl BoundTo for DatabaseOf {
     }
 
     fn base_page(&self, commit: &BaseCommit, page: u32, buf: &mut [u8]) -> io::Result<bool> {
-        let mut base = self.base.borrow_mut();
-        let (_, snapshot) = match base.take().filter(|(known, _)| known == commit) {
-            Some(known) => base.insert(known),
-            None => base.insert((*commit, self.at(commit).map_err(as_io)?)),
-        };
-        let Some(before) = page.checked_sub(1) else {
-            return Ok(false);
-        };
-        let offset = u64::from(before) * buf.len() as u64;
-        let read = snapshot.read(offset, buf).map_err(as_io)?;
-        Ok(read == buf.len())
+        let record = CommitRecord(commit.0);
+        (self.pages).read(&record, page, buf, || self.at(&record))
     }
 }
 

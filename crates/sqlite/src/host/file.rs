@@ -77,10 +77,15 @@ impl Peek {
 
     /// Reads the first bytes of the file; what it does not have are zeros.
     pub(crate) fn head(&self, head: &mut [u8]) -> io::Result<()> {
+        self.read_part(head, 0)
+    }
+
+    /// Fills a part of at most [`PART_MAX`] bytes; behind the end of the file a VFS fills up with zeros.
+    fn read_part(&self, part: &mut [u8], at: u64) -> io::Result<()> {
         let (file, methods) = self.open()?;
-        let (to, len) = (head.as_mut_ptr().cast::<c_void>(), head.len() as c_int);
+        let (to, len) = (part.as_mut_ptr().cast::<c_void>(), part.len() as c_int);
         // SAFETY: the file is open and the buffer holds its length.
-        match unsafe { call!(methods, xRead(file, to, len, 0)) } {
+        match unsafe { call!(methods, xRead(file, to, len, at as i64)) } {
             IOERR_SHORT_READ => Ok(()),
             code => from_host(code),
         }
@@ -93,7 +98,7 @@ impl Peek {
         from_host(unsafe { call!(methods, xSync(file, SYNC_FULL)) })
     }
 
-    /// As [`HostFile::has_moved`].
+    /// Whether the file was renamed or deleted since it was opened. False if the host cannot tell.
     pub(crate) fn has_moved(&self) -> io::Result<bool> {
         let (file, methods) = self.open()?;
         let mut has_moved: c_int = 0;
@@ -104,17 +109,11 @@ impl Peek {
     }
 }
 
-/// Of what has a checksum: where the file ends a VFS fills up with zeros.
+/// Of what has a checksum: where the system gives less than there is, zeros stand in its place.
 impl ReadAt for Peek {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
-        let (file, methods) = self.open()?;
         for (part, at) in buf.chunks_mut(PART_MAX).zip((offset..).step_by(PART_MAX)) {
-            let (to, len) = (part.as_mut_ptr().cast::<c_void>(), part.len() as c_int);
-            // SAFETY: the file is open and the buffer holds its length.
-            match unsafe { call!(methods, xRead(file, to, len, at as i64)) } {
-                IOERR_SHORT_READ => {}
-                code => from_host(code)?,
-            }
+            self.read_part(part, at)?;
         }
         let left = ReadAt::len(self)?.saturating_sub(offset);
         Ok(usize::try_from(left).map_or(buf.len(), |left| left.min(buf.len())))
@@ -417,12 +416,9 @@ impl HostFile {
         unsafe { call!(self.methods(), xFileControl(self.file, op, arg)) }
     }
 
-    /// Whether the file was renamed or deleted since it was opened. False if the host cannot tell.
+    /// As [`Peek::has_moved`].
     pub(crate) fn has_moved(&self) -> bool {
-        let mut has_moved: c_int = 0;
-        // SAFETY: the argument is where a number goes.
-        let code = unsafe { self.control(fcntl::HAS_MOVED, (&raw mut has_moved).cast()) };
-        code == OK && has_moved != 0
+        self.peek.has_moved().unwrap_or(false)
     }
 
     /// The host's own name of its VFS, if it says.

@@ -1,5 +1,6 @@
 //! The read half: which commit a file is at, where its units are, reading them.
 
+pub(crate) mod former;
 pub(crate) mod handle;
 pub(crate) mod image;
 pub(crate) mod item_tree;
