@@ -1,7 +1,7 @@
 //! The page that a first version stands on: as the commit has it that the generation began after.
 //!
 //! It is read through the record in the slot, and no other. A later commit of the file may have other pages, also one
-//! that the log follows. Each first version has a sum of it, so no other page is taken for it, whoever gives it.
+//! that the log follows. Each first version has a sum of it, so no other page is taken for it.
 
 use std::io;
 

@@ -15,6 +15,7 @@
 //!
 //! ```text
 //! log.rs         reads, writes and syncs at SQLite's offsets
+//! log/begin.rs   beginning a generation
 //! binding.rs     which state of which file it follows
 //! base.rs        the page of that file that a first version stands on
 //! needs.rs       which part of that file it needs, and what is durable

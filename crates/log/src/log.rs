@@ -1,5 +1,7 @@
 //! The log as the file that SQLite takes for its WAL: reads, writes, size, truncation and syncs at SQLite's offsets.
 
+mod begin;
+
 use std::sync::Arc;
 
 use litepack_cipher::Keys;
@@ -8,18 +10,17 @@ use litepack_io::memory::{append, copy, with_room, zeros};
 use litepack_io::storage::Storage;
 
 use crate::base;
-use crate::binding::{BaseCommit, Binding, BoundTo, End, FileState, Needed, Refusal, Verdict};
+use crate::binding::{BoundTo, End, FileState, Needed, Refusal, Verdict};
 use crate::error::{Error, Result};
 use crate::format::head::{
     Generation, HEAD_LEN, HINT_OFFSET, Head, RECORDS_START, SLOT_OFFSETS, WAL_HEADER_LEN,
-    may_stand, page_size,
 };
 use crate::format::record::{
     Base, DEPTH_MAX, FRAME_HEADER_LEN, Form, Frame, PageVersion, is_commit, page_of, sum_of,
 };
 use crate::generation::{Opened, base_of, first_budget};
 use crate::medium::Medium;
-use crate::needs::{self, Synced};
+use crate::needs::{self, LOOKS_MAX, Synced};
 use crate::pages::Pages;
 
 /// Once a generation has begun, the file is cut to so many bytes. SQLite's own limit (`journal_size_limit`) compares the
@@ -28,12 +29,8 @@ const LEN_KEPT: u64 = 16 << 20;
 /// After so many first versions in a row that do not stand on the file only one of so many is tried. In a large
 /// transaction most pages are new, and to read what the file has takes longer than to compress them.
 const VAIN_MAX: u32 = 16;
-/// So many generations are begun until none of the file's commits comes in between. The next one stands on nothing.
-const BEGINNINGS_MAX: usize = 4;
 /// So many bytes at the place of the first record tell that one is there.
 const FIRST_LEN: usize = 16;
-/// How often the file and the log are looked at until both stay as they were.
-pub(crate) const LOOKS_MAX: usize = 1000;
 
 /// A log that is open. Others may have the same file open; SQLite's locks decide which of them writes.
 pub struct Log<S> {
@@ -439,7 +436,7 @@ impl<S: Storage> Log<S> {
                 slot,
             } => {
                 self.forget();
-                if let Some(refused) = refused_key(&generation, keys.as_deref()) {
+                if let Some(refused) = generation.refused_key(keys.as_deref()) {
                     // What it holds cannot be looked at.
                     self.head = head;
                     return Ok(Some(refused));
@@ -646,106 +643,6 @@ impl<S: Storage> Log<S> {
         Ok(())
     }
 
-    /// Begins a generation.
-    fn begin(&mut self, wal_header: [u8; WAL_HEADER_LEN]) -> Result<()> {
-        page_size(&wal_header).map_err(Error::Refused)?;
-        self.refresh()?;
-        for _ in 0..BEGINNINGS_MAX {
-            let base = self.base_commit()?;
-            self.begin_on(base, wal_header)?;
-            // One who made another commit meanwhile has not seen the slot, nor has who came after that. The slot is
-            // not written again: others may have read it, and one that is torn brings the generation before back.
-            if base.is_none() || self.base_commit()? == base {
-                return Ok(());
-            }
-        }
-        self.begin_on(None, wal_header)
-    }
-
-    /// The commit that a generation may stand on.
-    fn base_commit(&self) -> Result<Option<BaseCommit>> {
-        match &self.file {
-            Some(file) => Ok(file.base_commit()?),
-            None => Ok(None),
-        }
-    }
-
-    /// Begins a generation that stands on this commit of the file.
-    fn begin_on(
-        &mut self,
-        base: Option<BaseCommit>,
-        wal_header: [u8; WAL_HEADER_LEN],
-    ) -> Result<()> {
-        let page_size = page_size(&wal_header).map_err(Error::Refused)?;
-        let keys = self.keys.clone();
-        let is_refused = self.refused.is_some();
-        let following = match Head::decode(&self.head, keys.as_deref()) {
-            // Its number is not vouched for if it is not this file's.
-            Head::Newest { generation, .. }
-                if is_refused || refused_key(&generation, keys.as_deref()).is_some() =>
-            {
-                None
-            }
-            Head::Newest {
-                generation, slot, ..
-            } => generation.seq.checked_add(1).map(|seq| (seq, 1 - slot)),
-            Head::Empty | Head::Broken => Some((now(), 0)),
-        };
-        let is_cut = following.is_none();
-        let (seq, slot) = following.unwrap_or((now(), 0));
-        let state = self.state()?;
-        let binding = match &state {
-            Some(state) => Binding::new(state)?,
-            None => Binding::default(),
-        };
-        if let Some(file) = self.file.as_ref().filter(|_| self.opened.is_none()) {
-            // Else the log before this one has seen to that.
-            file.make_durable()?;
-        }
-        let mut id = [0; 16];
-        getrandom::fill(&mut id).map_err(|error| Error::Io(std::io::Error::other(error)))?;
-        let generation = Generation {
-            seq,
-            id,
-            wal_header,
-            page_size,
-            binding,
-            base: base.filter(|_| state.is_some()),
-            signature: None,
-        };
-        let generation = generation.signed(keys.as_deref());
-        if !is_cut {
-            self.make_former_durable(&generation)?;
-            self.clear_first_place()?;
-        }
-        self.forget();
-        let offset = SLOT_OFFSETS.get(slot).copied().unwrap_or(0);
-        if is_cut {
-            // Nothing in plain stays in the log of an encrypted file, and no slot with a higher number, also after a
-            // power loss.
-            self.medium.storage().truncate(0)?;
-            self.sync_file()?;
-        }
-        self.medium.begin()?;
-        (self.medium.storage()).write_at(&generation.encode(), offset)?;
-        self.head = self.medium.read(0, HEAD_LEN)?;
-        self.opened = Some(Opened::new(generation, keys.as_ref()));
-        self.is_begun = true;
-        self.seen = self.view;
-        Ok(())
-    }
-
-    /// Before a slot is written: what the head says is durable, also that it says nothing. A power loss that takes one
-    /// slot and tears the next would bring back a generation that stands on what is gone. If no slot stands on anything,
-    /// and none is to, there is nothing of the kind.
-    fn make_former_durable(&mut self, next: &Generation) -> Result<()> {
-        let may_stand = next.base.is_some() || may_stand(&self.head);
-        if may_stand && !self.synced.has(self.id()) {
-            self.sync_file()?;
-        }
-        Ok(())
-    }
-
     /// Writes a part of one frame.
     fn write_piece(&mut self, piece: &Piece, bytes: &[u8], frame_len: usize) -> Result<()> {
         let (number, view) = (piece.number, self.view);
@@ -898,25 +795,6 @@ impl<S: Storage> Log<S> {
         self.pages.encode_whole(page, stored)
     }
 
-    /// Where the generation before has no record, one of an earlier generation may stand at its first place. If the next
-    /// slot is torn, that would be taken for one of the generation that the slot was to describe. Before this the slot of
-    /// the generation before is durable: what is there may be needed without it.
-    fn clear_first_place(&mut self) -> Result<()> {
-        if self.opened.is_none() || self.medium.tail() > RECORDS_START {
-            return Ok(());
-        }
-        let mut first = self.medium.read(RECORDS_START, FIRST_LEN)?;
-        if first.iter().any(|byte| *byte != 0) {
-            if !self.synced.has(self.id()) {
-                self.sync_file()?;
-            }
-            first.fill(0);
-            self.medium.storage().write_at(&first, RECORDS_START)?;
-            self.sync_file()?;
-        }
-        Ok(())
-    }
-
     /// The same as what changed since the commit that the generation stands on, if that is short.
     fn encode_first(
         &mut self,
@@ -925,8 +803,9 @@ impl<S: Storage> Log<S> {
         stored: &mut Vec<u8>,
         has_header: bool,
     ) -> Result<Option<Form>> {
-        let opened = self.opened.as_ref().filter(|_| has_header);
-        let Some(generation) = opened.map(|opened| &opened.generation) else {
+        let generation = self.opened.as_ref().map(|opened| &opened.generation);
+        let stands = |generation: &&Generation| has_header && generation.base.is_some();
+        let Some(generation) = generation.filter(stands) else {
             return Ok(None);
         };
         self.in_vain = self.in_vain.wrapping_add(1);
@@ -985,23 +864,6 @@ impl<S: Storage> Log<S> {
             opened.append_cut(frames, &mut self.medium)?;
         }
         self.medium.shorten(size)
-    }
-}
-
-/// Nanoseconds since 1970: more than the seq of any generation that was cut off the file before. If a power loss undoes
-/// that cut, and not what was written after it, the newest generation is still the one with the highest seq.
-fn now() -> u64 {
-    let now = std::time::UNIX_EPOCH.elapsed().unwrap_or_default();
-    u64::try_from(now.as_nanos()).unwrap_or(u64::MAX)
-}
-
-/// Why a generation is not one of these keys, or of none, if it is not.
-pub(crate) fn refused_key(generation: &Generation, keys: Option<&Keys>) -> Option<Refusal> {
-    match keys {
-        None => generation.signature.map(|_| Refusal::Encrypted),
-        Some(_) if generation.signature.is_none() => Some(Refusal::NotEncrypted),
-        Some(keys) if !generation.is_signed_by(keys) => Some(Refusal::OtherKey),
-        Some(_) => None,
     }
 }
 

@@ -13,10 +13,12 @@ use litepack_io::storage::Storage;
 use crate::binding::{BoundTo, FileState, Needed, Verdict};
 use crate::error::{Error, Result};
 use crate::format::head::{FileKind, Generation, HEAD_LEN, Head};
-use crate::log::{LOOKS_MAX, refused_key};
 use crate::medium::Medium;
 
-/// What syncs of a log's file have done. Handles of one process that share this know it of each other.
+/// How often the file and the log are looked at until both stay as they were.
+pub(crate) const LOOKS_MAX: usize = 1000;
+
+/// The state of syncs of a log's file. Handles of one process that share this know it of each other.
 #[derive(Clone, Debug, Default)]
 pub struct Synced(Arc<Mutex<Known>>);
 
@@ -70,7 +72,7 @@ impl Synced {
         };
     }
 
-    /// What was given up was written again, by the holder of the lock to write.
+    /// The holder of the lock to write has written again all that was given up.
     pub(crate) fn is_written_again(&self) {
         let mut known = self.known();
         known.has_given_up = false;
@@ -78,7 +80,7 @@ impl Synced {
     }
 }
 
-/// What the log in this file needs of the file that it is for.
+/// The part of its file that the log in this storage needs, durably.
 pub(crate) fn needed<S: Storage>(
     medium: &Medium<S>,
     file: Option<&(dyn BoundTo + Send)>,
@@ -116,7 +118,7 @@ pub(crate) fn seems_needed<S: Storage>(
     }
 }
 
-/// What it needs by its head, and the id of the newest generation.
+/// The part that it needs by its head, and the id of the newest generation.
 fn look<S: Storage>(
     medium: &Medium<S>,
     file: Option<&(dyn BoundTo + Send)>,
@@ -127,11 +129,11 @@ fn look<S: Storage>(
     let (mut found, mut bytes) = (state()?.flatten(), head()?);
     for _ in 0..LOOKS_MAX {
         // Both were there together, and none was just being written.
-        let again = (head()?, state()?.flatten());
-        if again == (bytes.clone(), found) {
+        let (bytes_again, found_again) = (head()?, state()?.flatten());
+        if bytes_again == bytes && found_again == found {
             return Ok(by_head(&bytes, file.map(|_| found.as_ref()), keys));
         }
-        (bytes, found) = again;
+        (bytes, found) = (bytes_again, found_again);
     }
     Err(Error::restless())
 }
@@ -170,7 +172,7 @@ fn is_refused(
     keys: Option<&Keys>,
 ) -> bool {
     let refuses = |state| matches!(generation.binding.judge(state), Verdict::Refused(_));
-    refused_key(generation, keys).is_some() || state.is_some_and(refuses)
+    generation.refused_key(keys).is_some() || state.is_some_and(refuses)
 }
 
 #[cfg(test)]

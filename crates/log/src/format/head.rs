@@ -14,7 +14,7 @@ use litepack_io::bytes::Reader;
 use litepack_io::storage::ReadAt;
 use twox_hash::XxHash3_64;
 
-use crate::binding::{BaseCommit, Binding};
+use crate::binding::{BaseCommit, Binding, Refusal};
 
 /// Offsets of the slots.
 pub const SLOT_OFFSETS: [u64; 2] = [0, 512];
@@ -85,6 +85,16 @@ impl Generation {
     pub fn is_signed_by(&self, keys: &Keys) -> bool {
         let is_it = |signature: &Signature| is_signed(keys, SLOT_SIGNED, &self.fields(), signature);
         self.signature.as_ref().is_some_and(is_it)
+    }
+
+    /// Why it is not one of these keys, or of none, if it is not.
+    pub fn refused_key(&self, keys: Option<&Keys>) -> Option<Refusal> {
+        match keys {
+            None => self.signature.map(|_| Refusal::Encrypted),
+            Some(_) if self.signature.is_none() => Some(Refusal::NotEncrypted),
+            Some(keys) if !self.is_signed_by(keys) => Some(Refusal::OtherKey),
+            Some(_) => None,
+        }
     }
 
     /// The seed of the checksum of what is at this place.
