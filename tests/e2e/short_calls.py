@@ -13,7 +13,7 @@ from libraries import COMMAND, EXTENSION, main
 HERE = os.path.dirname(os.path.abspath(__file__))
 PYTHON = os.environ["PYTHON"]
 
-# What a program does with a database; the last line it prints is the content.
+# A program that uses a database; the last line it prints is the content.
 WORK = """
 import hashlib, random, sqlite3, sys
 uri, mode = sys.argv[1:]

@@ -215,8 +215,8 @@ impl Maintenance {
         }
         self.is_complete &= store.may_refer();
         if store.is_held()? {
-            // What it frees is free when a log no longer needs it. Until then nothing is given back, and what is written anew
-            // takes its place twice.
+            // Space that it frees is free when a log no longer needs it. Until then none is given back, and pages that are
+            // written anew take their place twice.
             self.is_complete = false;
             if is_grown(store)? {
                 self.stage = Stage::Finish;

@@ -27,7 +27,7 @@ fn append(log: &mut Log<Disk>, frames: std::ops::RangeInclusive<u8>) {
     }
 }
 
-/// What others do to the file, before somebody is told its state or right after.
+/// Steps of others on the file, right before its state is told or right after.
 struct Step {
     is_after: bool,
     body: Box<dyn FnOnce(&mut FileState) + Send>,

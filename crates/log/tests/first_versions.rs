@@ -36,6 +36,17 @@ fn file() -> (HashMap<u32, Vec<u8>>, File) {
     (pages.clone(), File::new(1, pages))
 }
 
+/// A log that stands on [`file`], with a first version of page 2, which is returned, too.
+fn begun() -> (Disk, File, Log<Disk>, Vec<u8>) {
+    let (storage, (pages, file)) = (Disk::default(), file());
+    let mut writer = log(&storage, &file);
+    writer.write(&header(PAGE, 1), 0).unwrap();
+    let mut changed = pages[&2].clone();
+    changed[100] ^= 1;
+    writer.write(&frame(2, &changed), offset(1)).unwrap();
+    (storage, file, writer, changed)
+}
+
 /// The pages of all frames.
 fn pages_of(content: &[u8]) -> HashMap<u32, Vec<u8>> {
     let frames = content.get(32..).unwrap_or_default().chunks(PAGE + 24);
@@ -60,12 +71,7 @@ fn slots(storage: &Disk) -> [u64; 2] {
 #[test]
 fn a_first_version_takes_what_changed_since_the_commit_and_stands_on_no_other_page() {
     both(|| {
-        let (storage, (pages, file)) = (Disk::default(), file());
-        let mut writer = log(&storage, &file);
-        writer.write(&header(PAGE, 1), 0).unwrap();
-        let mut changed = pages[&2].clone();
-        changed[100] ^= 1;
-        writer.write(&frame(2, &changed), offset(1)).unwrap();
+        let (storage, file, mut writer, mut changed) = begun();
         let (_, end, _) = writer.reached();
         assert!(end.place < 4096 + 120, "{end:?}");
         // A page that the commit does not have, one that is another one, and a later version.
@@ -94,12 +100,8 @@ fn a_first_version_takes_what_changed_since_the_commit_and_stands_on_no_other_pa
 #[test]
 fn who_writes_needs_no_page_of_the_file() {
     both(|| {
-        let (storage, (pages, file)) = (Disk::default(), file());
-        let mut writer = log(&storage, &file);
-        writer.write(&header(PAGE, 1), 0).unwrap();
-        let mut changed = pages[&2].clone();
-        changed[100] ^= 1;
-        writer.write(&frame(2, &changed), offset(1)).unwrap();
+        let (storage, file, _writer, mut changed) = begun();
+        let (pages, _) = self::file();
         // Another one has not kept what that stands on.
         let mut other = log(&storage, &file);
         other.size().unwrap();

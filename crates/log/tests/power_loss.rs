@@ -298,7 +298,7 @@ fn a_torn_slot_leaves_a_generation_without_records() {
     });
 }
 
-/// What is there is cleared once nothing can need it: the power is lost at each call of the beginning.
+/// The place is cleared once nothing can need it: the power is lost at each call of the beginning.
 #[test]
 fn a_record_at_the_first_place_is_cleared_once_it_is_of_no_use() {
     both(|| {

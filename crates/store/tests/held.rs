@@ -1,5 +1,5 @@
-//! What others need of a file stays there, bit for bit, whatever is written meanwhile and whatever a power loss leaves;
-//! and when they need it no longer it is free.
+//! Content of a file that others need stays there, bit for bit, whatever is written meanwhile and whatever a power loss
+//! leaves; and when they need it no longer its space is free.
 //!
 //! Runs print their seed; LITEPACK_SEED runs one, LITEPACK_LONG many more.
 
@@ -7,6 +7,7 @@ mod support;
 
 use std::collections::BTreeMap;
 use std::io;
+use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
 use litepack_io::storage::{ReadAt, Storage};
@@ -23,7 +24,7 @@ const PAGE: usize = 4096;
 /// The database as it should be, by place.
 type Pages = BTreeMap<usize, Vec<u8>>;
 
-/// What others say that they need.
+/// The answer of others, who need a part of the file.
 #[derive(Clone, Debug)]
 struct Others(Arc<Mutex<Needed>>);
 
@@ -101,6 +102,19 @@ fn number<D: Storage>(store: &mut Store<D>, rng: &mut SmallRng) {
         ..LogNumbers::default()
     };
     store.set_log_numbers(numbers, true);
+}
+
+/// Writes new content to these pages.
+fn fill<D: Storage>(
+    store: &mut Store<D>,
+    rng: &mut SmallRng,
+    pages: &mut Pages,
+    part: Range<usize>,
+) {
+    for at in part {
+        pages.insert(at, page(rng));
+        store.write((at * PAGE) as u64, &pages[&at]).unwrap();
+    }
 }
 
 fn change<D: Storage>(rng: &mut SmallRng, store: &mut Store<D>, pages: &mut Pages) {
@@ -233,10 +247,7 @@ fn the_end_of_the_file_stays_and_is_cut_off_later() {
     let mut store = open(disk.clone(), &others);
     let mut rng = SmallRng::seed_from_u64(1);
     let mut pages = Pages::new();
-    for at in 0..200 {
-        pages.insert(at, page(&mut rng));
-        store.write((at * PAGE) as u64, &pages[&at]).unwrap();
-    }
+    fill(&mut store, &mut rng, &mut pages, 0..200);
     number(&mut store, &mut rng);
     store.flush().unwrap();
     let record = stand(&store, &others);
@@ -254,7 +265,7 @@ fn the_end_of_the_file_stays_and_is_cut_off_later() {
     assert!(disk.len().unwrap() < before / 4);
 }
 
-/// What is held is free, and is neither worth a compaction with each commit nor a step of maintenance.
+/// Held space is free, and is neither worth a compaction with each commit nor a step of maintenance.
 #[test]
 fn nothing_is_compacted_for_what_is_held() {
     let (disk, others) = (MemoryStorage::default(), Others::new());
@@ -385,26 +396,17 @@ fn what_others_have_taken_since_is_not_erased() {
         one.set_erase(Erase::WithFlush);
         let mut rng = SmallRng::seed_from_u64(1);
         let mut pages = Pages::new();
-        for at in 0..50 {
-            pages.insert(at, page(&mut rng));
-            one.write((at * PAGE) as u64, &pages[&at]).unwrap();
-        }
+        fill(&mut one, &mut rng, &mut pages, 0..50);
         number(&mut one, &mut rng);
         one.flush().unwrap();
         stand(&one, &others);
-        for at in 0..25 {
-            pages.insert(at, page(&mut rng));
-            one.write((at * PAGE) as u64, &pages[&at]).unwrap();
-        }
+        fill(&mut one, &mut rng, &mut pages, 0..25);
         number(&mut one, &mut rng);
         one.flush().unwrap();
         // From now on another commit is needed, and the other handle writes.
         other.refresh().unwrap();
         stand(&other, &others);
-        for at in 60..100 {
-            pages.insert(at, page(&mut rng));
-            other.write((at * PAGE) as u64, &pages[&at]).unwrap();
-        }
+        fill(&mut other, &mut rng, &mut pages, 60..100);
         number(&mut other, &mut rng);
         other.flush().unwrap();
         let record = base(&other).unwrap();

@@ -503,7 +503,7 @@ fn any_piece_that_a_power_loss_takes_is_missed() {
             model.current[unit * PAGE..][..PAGE].copy_from_slice(&page);
         };
         (0..200).for_each(|unit| write(&mut store, &mut model, Some(unit)));
-        // What is free is in many places, so that a commit tells only what it changes there.
+        // The free space is in many places, so that a commit tells only what it changes there.
         for _ in 0..40 {
             (0..10).for_each(|_| write(&mut store, &mut model, None));
             store.flush().unwrap();

@@ -104,10 +104,7 @@ impl FaultReport {
     ///
     /// If anything went wrong, saying what.
     pub fn assert_clean(&self) {
-        let list: Vec<String> = self.failures.iter().map(ToString::to_string).collect();
-        let seed = self.seed;
-        let (count, list) = (list.len(), list.join("\n"));
-        assert!(count == 0, "seed {seed}: {count} failures:\n{list}");
+        crate::assert_none(&self.failures, self.seed);
     }
 }
 

@@ -62,6 +62,13 @@ pub use lie_campaign::{Bound, Bounds, LieCampaign, LieFailure, LieReport, lie_ca
 pub use vfs::SimVfs;
 pub use workload::{Base, Journal, Step, Workload};
 
+/// Panics if a campaign with this seed has found anything, and says what.
+fn assert_none(failures: &[impl ToString], seed: u64) {
+    let list: Vec<String> = failures.iter().map(ToString::to_string).collect();
+    let (count, list) = (list.len(), list.join("\n"));
+    assert!(count == 0, "seed {seed}: {count} failures:\n{list}");
+}
+
 /// Whether the long form of the campaigns was asked for (`LITEPACK_LONG=1`).
 pub fn long_mode() -> bool {
     std::env::var_os("LITEPACK_LONG").is_some_and(|v| v == "1")

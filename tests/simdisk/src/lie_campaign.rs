@@ -37,7 +37,7 @@ const LAST: u64 = 12;
 /// The names of databases end so.
 const DATABASE: &str = ".db";
 
-/// What is promised at which moment.
+/// The promise, and at which moment it counts.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
     /// To those who have the database open when the disk lies, and to those who open it beside them.
@@ -70,7 +70,7 @@ pub struct LieCampaign {
     pub spared: &'static [u64],
     /// At which of the calls that it could be about.
     pub points: Points,
-    /// What has to hold.
+    /// The condition that has to hold.
     pub bounds: Bounds,
     /// Stop after so many failures.
     pub max_failures: usize,
@@ -89,7 +89,7 @@ pub struct LieFailure {
     pub step: &'static str,
     /// The fault found, in words.
     pub what: String,
-    /// What was done to the disk last.
+    /// The last calls of the disk.
     pub calls: Vec<String>,
 }
 
@@ -136,10 +136,7 @@ impl LieReport {
     ///
     /// If anything went wrong, saying what.
     pub fn assert_clean(&self) {
-        let list: Vec<String> = self.failures.iter().map(ToString::to_string).collect();
-        let seed = self.seed;
-        let (count, list) = (list.len(), list.join("\n"));
-        assert!(count == 0, "seed {seed}: {count} failures:\n{list}");
+        crate::assert_none(&self.failures, self.seed);
     }
 }
 
@@ -258,7 +255,7 @@ impl<'a> Run<'a> {
                 let is_last = found.as_ref().ok() == self.states.last();
                 self.judge("the connection", bounds.live, found)?;
                 if !is_last {
-                    // What follows an earlier state was never expected.
+                    // A state that follows an earlier one was never expected.
                     break;
                 }
             }
@@ -268,7 +265,7 @@ impl<'a> Run<'a> {
                 Ok(()) => self.acknowledged = index + 1,
                 Err(error) => {
                     expect_told(error)?;
-                    // What it says of itself may be an error, too.
+                    // Its own report may be an error, too.
                     let _ = session.roll_back();
                 }
             }
@@ -321,7 +318,7 @@ impl<'a> Run<'a> {
     fn go_on(&mut self, session: &Session<'_>, steps: usize) -> Result<(), String> {
         let work = &self.campaign.workload;
         let expected = Model::later(work, steps).map_err(|e| format!("the model: {e}"))?;
-        // What was rolled back never was.
+        // A transaction that was rolled back never was.
         if !self.is_unsure {
             self.states.truncate(steps + 1);
         }

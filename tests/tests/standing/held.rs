@@ -17,15 +17,9 @@ fn log_of(path: &Path) -> PathBuf {
     name.into()
 }
 
-/// Whether the newest generation stands on a commit: its slot has another version then.
+/// Whether the log of this database stands on a commit.
 fn stands(path: &Path) -> bool {
-    let log = std::fs::read(log_of(path)).expect("a log");
-    let number = |at: usize, len: usize| {
-        let bytes = log.get(at..at + len).unwrap_or_default().iter().rev();
-        bytes.fold(0, |number, byte| number << 8 | u64::from(*byte))
-    };
-    let newest = [0, 512].into_iter().max_by_key(|slot| number(slot + 16, 8));
-    newest.is_some_and(|slot| number(slot + 8, 4) > 2)
+    crate::stands(&std::fs::read(log_of(path)).expect("a log"))
 }
 
 fn run(db: &Connection, sql: &str) {
@@ -225,7 +219,7 @@ fn a_file_gets_shorter_with_the_next_log_or_without_one() {
     assert!(len() < before / 4, "{} of {before}", len());
 }
 
-/// What a log stands on could not be given back.
+/// Space that a log stands on could not be given back.
 #[test]
 fn maintenance_by_the_command_empties_the_log_first() {
     if !vfs::is_litepack() || vfs::is_encrypted() {

@@ -9,7 +9,7 @@ fn litepack(parent: &str) -> Layer {
     vfs::over(parent)
 }
 
-/// What a log stands on is there, whatever is done to the file meanwhile.
+/// All that a log stands on is there, whatever is done to the file meanwhile.
 #[test]
 fn a_log_that_stands_on_its_database_loses_nothing() {
     let battery = Battery {

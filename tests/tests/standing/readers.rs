@@ -16,12 +16,15 @@ const CONTENT: &str = "create table t(k integer primary key, v text); create tab
 const CHANGES: &str =
     "update t set v = 'changed ' || v where k % 23 = 1; delete from t where k between 700 and 720";
 
-fn rows(db: &Connection) -> (i64, i64) {
+fn try_rows(db: &Connection) -> rusqlite::Result<(i64, i64)> {
     let sql = "select count(*), total(length(v)) + total(k) from t";
     db.query_row(sql, [], |row| {
         Ok((row.get(0)?, row.get::<_, f64>(1)? as i64))
     })
-    .expect("rows")
+}
+
+fn rows(db: &Connection) -> (i64, i64) {
+    try_rows(db).expect("rows")
 }
 
 fn open(path: &Path) -> Connection {
@@ -32,19 +35,18 @@ fn open(path: &Path) -> Connection {
     db
 }
 
-/// Whether the newest generation of a log stands on a commit.
-fn stands(log: &[u8]) -> bool {
-    let seq =
-        |slot: usize| u64::from_le_bytes(log[slot + 16..slot + 24].try_into().expect("eight"));
-    let slot = if seq(512) > seq(0) { 512 } else { 0 };
-    matches!(log[slot + 8], 3 | 4)
+/// The same with this content.
+fn filled(path: &Path) -> Connection {
+    let db = open(path);
+    db.execute_batch(CONTENT).expect("content");
+    db
 }
 
 /// The two files of a database whose log stands on it.
 fn files(path: &Path) -> [Vec<u8>; 2] {
     let log = path.with_extension("db-lpw");
     let files = [path.to_owned(), log].map(|path| read_elsewhere(&path));
-    assert!(stands(&files[1]));
+    assert!(crate::stands(&files[1]));
     files
 }
 
@@ -55,7 +57,7 @@ fn put([main, log]: [&[u8]; 2]) -> Place {
     place
 }
 
-/// What the commands make of the database under a name.
+/// All commands that read a database read this one, and find these rows.
 fn expect_all_read_it(path: &Path, expected: (i64, i64)) {
     let place = Place::new();
     let run = |arguments: &[&Path]| {
@@ -96,8 +98,7 @@ fn the_command_reads_a_log_that_stands_on_its_database() {
     }
     let place = Place::new();
     let path = place.path("a.db");
-    let db = open(&path);
-    db.execute_batch(CONTENT).expect("content");
+    let db = filled(&path);
     db.execute_batch("pragma wal_checkpoint(restart)")
         .expect("a checkpoint");
     db.execute_batch(CHANGES).expect("changes");
@@ -122,8 +123,7 @@ fn what_a_log_stands_on_is_read_or_it_is_an_error() {
     }
     let place = Place::new();
     let path = place.path("a.db");
-    let db = open(&path);
-    db.execute_batch(CONTENT).expect("content");
+    let db = filled(&path);
     for k in (1..4000).step_by(7) {
         db.execute("update t set v = 'x' || v where k = ?1", [k])
             .expect("an update");
@@ -148,12 +148,7 @@ fn what_a_log_stands_on_is_read_or_it_is_an_error() {
     );
     let mixed = put([&before, &log]);
     let path = mixed.path("a.db");
-    let found = vfs::open(&path).and_then(|db| {
-        let sql = "select count(*), total(length(v)) + total(k) from t";
-        db.query_row(sql, [], |row| {
-            Ok((row.get::<_, i64>(0)?, row.get::<_, f64>(1)? as i64))
-        })
-    });
+    let found = vfs::open(&path).and_then(|db| try_rows(&db));
     assert!(found.is_err(), "{found:?}");
     let check = run_litepack([Path::new("check"), &path]);
     let said = String::from_utf8_lossy(&check.stdout).into_owned();

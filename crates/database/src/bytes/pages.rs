@@ -345,7 +345,7 @@ mod tests {
              PRAGMA wal_checkpoint(RESTART)"
         ))
         .unwrap();
-        // Nobody else has it open, who could use the locks that go with this.
+        // No other handle has it open, which could use the locks that go with this.
         let backup = std::fs::read(&path).unwrap();
         db.execute_batch(&format!("{more} PRAGMA wal_checkpoint(RESTART); {more}"))
             .unwrap();

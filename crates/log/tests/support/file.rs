@@ -9,7 +9,7 @@ use litepack_io::random::SplitMix64;
 use litepack_io::storage::Storage;
 use litepack_log::{BaseCommit, BoundTo, End, FileState, Log, Needed};
 
-/// What others do in the midst of a call.
+/// Steps of others in the midst of a call.
 type Step = Box<dyn FnOnce(&File) + Send>;
 type Pages = HashMap<u32, Vec<u8>>;
 
@@ -137,7 +137,7 @@ impl File {
         commits.drain(..commits.len() - 1);
     }
 
-    /// What a power loss leaves.
+    /// The files that a power loss leaves.
     pub fn after_power_loss(&self, seed: u64) -> File {
         let inner = self.inner();
         let at = SplitMix64::new(seed).below(inner.commits.len() as u64) as usize;

@@ -180,7 +180,7 @@ impl LogFile {
     }
 }
 
-/// What the log of a database needs of it. Its store asks, with the locks to write, whether or not SQLite has the log open.
+/// The part of a database that its log needs. Its store asks, with the locks to write, whether or not SQLite has the log open.
 #[derive(Debug)]
 pub(crate) struct NeedsOfLog {
     file: Neighbour,
@@ -192,19 +192,7 @@ impl NeedsOfLog {
     pub(crate) fn new(file: Neighbour, view: Arc<WalView>) -> NeedsOfLog {
         NeedsOfLog { file, view }
     }
-}
 
-impl Needs for NeedsOfLog {
-    fn needed(&self) -> io::Result<Needed> {
-        self.ask(true)
-    }
-
-    fn seems_needed(&self) -> io::Result<Needed> {
-        self.ask(false)
-    }
-}
-
-impl NeedsOfLog {
     /// Asks the log; what it answers is durable if that `must_last`.
     fn ask(&self, must_last: bool) -> io::Result<Needed> {
         // Also if it was moved or deleted meanwhile: SQLite reads it as long as it has it open.
@@ -246,6 +234,16 @@ impl NeedsOfLog {
             }
             litepack_log::Needed::Everything => Needed::Everything,
         })
+    }
+}
+
+impl Needs for NeedsOfLog {
+    fn needed(&self) -> io::Result<Needed> {
+        self.ask(true)
+    }
+
+    fn seems_needed(&self) -> io::Result<Needed> {
+        self.ask(false)
     }
 }
 

@@ -43,7 +43,7 @@ pub(crate) struct Packed<D: Storage> {
     /// `VACUUM` was told to write the whole database anew, and not all of that is committed to the file. In WAL mode it
     /// comes there with a checkpoint.
     vacuuming: bool,
-    /// What a log needed of the file when that was tidied up.
+    /// The part of the file that a log needed when that was tidied up.
     untidy: Option<Needed>,
     /// What is known of the WAL of this handle.
     wal: Arc<WalView>,
@@ -371,7 +371,8 @@ impl<D: Storage + Words> Packed<D> {
         Ok(())
     }
 
-    /// What a log needed of the file when `VACUUM` was tidied up, it may need no longer. The handle has just committed.
+    /// Tidies up once more if the log no longer needs the same as when `VACUUM` was tidied up. The handle has just
+    /// committed.
     fn tidy_again(&mut self) -> Result<()> {
         if let Some(needed) = self.untidy
             && needed != self.store.seems_needed()?

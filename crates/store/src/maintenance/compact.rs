@@ -105,7 +105,7 @@ impl<D: Storage> Store<D> {
     /// # Errors
     /// As [`Store::flush`]. Later steps cannot make the commit fail: the file then stays as large as it was.
     pub fn tidy(&mut self) -> Result<()> {
-        // What is free by what the handle knows may be in use by others since.
+        // Others may use by now what this handle knows as free.
         self.refresh()?;
         self.flush()?;
         if self.writer().knows_space() {

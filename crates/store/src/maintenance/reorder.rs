@@ -69,7 +69,7 @@ impl<D: Storage> Store<D> {
             return Ok(None);
         };
         let (gain, first) = self.disorder(&record)?;
-        // What it moves would take its space twice while it is held for others.
+        // Pages that it moves would take their space twice while it is held for others.
         let worthwhile = gain > (record.end.0 / WORTHWHILE).max(GAIN_MIN) && !self.is_held()?;
         Ok(worthwhile.then_some(Reordering {
             to: first,

@@ -6,7 +6,7 @@
 //! - bytes taken since the last durable commit are free once the running commit is published;
 //! - all others are free once a commit that no longer names them is durable.
 //!
-//! What is free and [held](crate::space::held) for others is left alone as long as they need it. On disk it is free as
+//! Free space that is [held](crate::space::held) for others is left alone as long as they need it. On disk it is free as
 //! all else.
 //!
 //! On disk, free space (waiting or not) is a chain: a snapshot of the set, then the changes of each
@@ -196,7 +196,7 @@ impl Space {
         Ok(all)
     }
 
-    /// What of the free ranges is held, in this part of the file.
+    /// The parts of the free ranges that are held, in this part of the file.
     pub(crate) fn kept_within(
         &self,
         part: Range<FileOffset>,
@@ -209,7 +209,7 @@ impl Space {
         self.free.ranges()
     }
 
-    /// What is held, if it is this.
+    /// Whether this is held, and nothing else.
     pub(crate) fn holds(&self, needed: &Needed) -> bool {
         self.held.is_of(needed)
     }
@@ -251,7 +251,7 @@ impl Space {
         Ok(())
     }
 
-    /// What waited is free, except for what is held. It fails for nothing but damage: the commit is made.
+    /// Space that waited is free, except for what is held. It fails for nothing but damage: the commit is made.
     fn set_free(&mut self, waiting: RangeSet) -> Result<()> {
         let mut done = true;
         for (offset, len) in waiting.iter() {

@@ -1,8 +1,8 @@
-//! What others need of the file: a log may stand on a commit of it (docs/internals/log.md, "First versions").
+//! The part of the file that others need: a log may stand on a commit of it (docs/internals/log.md, "First versions").
 //!
 //! Who is about to write to a file asks for that, and takes, erases and cuts off nothing of it. Nothing about it is in
 //! the file but a flag of the newest commit: without the flag no log stands on anything. So nothing is held any longer
-//! than it is needed, whoever needed it.
+//! than it is needed.
 
 use std::fmt::Debug;
 use std::io;
@@ -18,7 +18,7 @@ use crate::snapshot::recover;
 use crate::space::ranges::RangeSet;
 use crate::transaction::changes::load_space;
 
-/// What is needed of a file besides its newest commit.
+/// The part of a file that is needed besides its newest commit.
 #[expect(
     clippy::large_enum_variant,
     reason = "there are few of them, and they are passed on at once"
@@ -35,7 +35,7 @@ pub enum Needed {
 
 /// Knows what others need of a file.
 pub trait Needs: Debug + Send {
-    /// What they need now. When this returns, a power loss does not bring back that they need something else.
+    /// The part that they need now. When this returns, a power loss does not bring back that they need something else.
     ///
     /// # Errors
     /// When that cannot be found out. Then nothing is written.
@@ -117,7 +117,7 @@ impl Held {
         self.used.iter()
     }
 
-    /// What of it is in a part of the file.
+    /// The ranges of it in a part of the file.
     pub(crate) fn within(
         &self,
         part: Range<FileOffset>,

@@ -179,7 +179,7 @@ pub(crate) fn load_space<D: Storage>(snapshot: &Snapshot<D>, record: &Record) ->
 }
 
 impl<D: Storage> Store<D> {
-    /// What others need of the file, after this commit.
+    /// The part of the file that others need, after this commit.
     fn ask(
         &self,
         record: &Record,
@@ -201,7 +201,7 @@ impl<D: Storage> Store<D> {
         space.hold(self.snapshot.held(&needed)?)
     }
 
-    /// What others need of the file now, as far as can be seen: for estimates.
+    /// The part of the file that others need now, as far as can be seen: for estimates.
     ///
     /// # Errors
     /// When that cannot be found out.

@@ -233,7 +233,7 @@ impl<D: Storage> Store<D> {
     fn erase_owed(&mut self) {
         let is_owed = self.writer.eraser.is_owed() && !self.in_transaction();
         if let Some(commit) = self.snapshot.commit().filter(|_| is_owed) {
-            // What it could not do is owed still.
+            // The rest is owed still.
             let _ = self.overwrite(&commit.record, |eraser, space, disk| {
                 eraser.erase_owed(space, disk);
                 Ok(())
@@ -266,7 +266,7 @@ impl<D: Storage> Store<D> {
             // It was dropped with a transaction. A transaction that begins learns more of the commit than this.
             None => load_space(&self.snapshot, record)?,
         };
-        // What fails to hold is not to be known any longer.
+        // If this fails the space is not to be known any longer.
         self.hold_needed(record, &mut space)?;
         let erased = erase(&mut self.writer.eraser, &mut space, self.snapshot.disk());
         if is_known {
