@@ -64,14 +64,18 @@ impl Eraser {
     }
 
     /// Overwrites the extents that are owed and free. The newest commit is durable. What is held for others stays owed
-    /// until they no longer need it. A failure is tried again after the next flush: the commit is safe already and must
-    /// not be reported as failed.
-    pub(crate) fn erase_owed(&mut self, space: &mut Space, disk: &impl Storage) {
-        let (Ok(free), Ok(held)) = (free_among(space, &self.owed), held_among(space, &self.owed))
-        else {
-            return;
-        };
-        if self.overwrite(&free, disk).is_ok() {
+    /// until they no longer need it.
+    ///
+    /// # Errors
+    /// When the medium fails. All is owed still, and tried again after the next flush: the commit is safe already and
+    /// must not be reported as failed.
+    pub(crate) fn erase_owed(&mut self, space: &mut Space, disk: &impl Storage) -> Result<()> {
+        let (free, held) = (
+            free_among(space, &self.owed)?,
+            held_among(space, &self.owed)?,
+        );
+        let overwritten = self.overwrite(&free, disk);
+        if overwritten.is_ok() {
             self.owed = held;
         }
         if self.when == Erase::WithFlush {
@@ -79,6 +83,7 @@ impl Eraser {
                 space.will_be_written(offset, len);
             }
         }
+        overwritten
     }
 
     /// Overwrites all that is free after a flush. What is held for others is owed from now on.

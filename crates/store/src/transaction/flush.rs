@@ -43,9 +43,18 @@ impl<D: Storage> Store<D> {
             // The commit is durable already. Without the mark it takes longer to open the file, no more.
             let _ = self.flush_mark();
         }
-        self.trim();
-        self.erase_owed();
+        // Without the mark the next handle takes the commit for one that is not durable, and may fall back.
+        if self.is_marked() {
+            self.trim();
+            self.erase_owed();
+        }
         Ok(())
+    }
+
+    /// Whether the mark of the newest commit was written.
+    fn is_marked(&self) -> bool {
+        let commit = self.snapshot.durable_commit();
+        commit.is_some_and(|commit| self.writer.newest.mark(commit.record.seq).is_some())
     }
 
     /// As [`Store::flush`]; and when it returns, no power loss can bring an older commit back in silence, whatever
@@ -235,8 +244,7 @@ impl<D: Storage> Store<D> {
         if let Some(commit) = self.snapshot.commit().filter(|_| is_owed) {
             // The rest is owed still.
             let _ = self.overwrite(&commit.record, |eraser, space, disk| {
-                eraser.erase_owed(space, disk);
-                Ok(())
+                eraser.erase_owed(space, disk)
             });
         }
     }
@@ -272,6 +280,10 @@ impl<D: Storage> Store<D> {
         if is_known {
             self.writer.newest.set_space(space);
         }
+        if erased.is_err() {
+            // The sync of the zeros may have given up the mark as well.
+            self.mark_again();
+        }
         erased
     }
 }
@@ -289,6 +301,7 @@ mod tests {
     use crate::format::layout::{DATA_START, RECORD_LEN};
     use crate::format::offset::FileOffset;
     use crate::snapshot::recover::read_slots;
+    use crate::space::erase::Erase;
     use crate::testing::{first_byte, options, page};
     use litepack_io::testing::{Call, CrashingStorage, MemoryStorage, Watched};
 
@@ -458,6 +471,74 @@ mod tests {
             store.snapshot.commit().unwrap().record.seq,
             store.snapshot.guard()
         ));
+    }
+
+    /// Page 1 is overwritten with page 2, and what page 1 was is to be erased by the same commit.
+    fn about_to_erase<D: Storage>(disk: D) -> Store<D> {
+        let mut store = Store::open(disk, options()).unwrap();
+        store.set_erase(Erase::WithCommit);
+        store.write(0, &page(1)).unwrap();
+        store.flush().unwrap();
+        store.write(0, &page(2)).unwrap();
+        store
+    }
+
+    /// The sync of the zeros may give up the mark, which is written and not flushed yet.
+    #[test]
+    fn erasing_that_fails_writes_the_mark_again() {
+        let disk = MemoryStorage::default();
+        let (is_broken, syncs, marks) = (Cell::new(false), Cell::new(0), Cell::new(0));
+        let watched = Watched::new(&disk, |call| match call {
+            Call::Sync => {
+                syncs.set(syncs.get() + 1);
+                match is_broken.get() && syncs.get() == 2 {
+                    true => Err(io::Error::other("given up")),
+                    false => Ok(()),
+                }
+            }
+            Call::Write { offset, .. } if MARK_OFFSETS.contains(&FileOffset(offset)) => {
+                marks.set(marks.get() + 1);
+                Ok(())
+            }
+            _ => Ok(()),
+        });
+        let mut store = about_to_erase(&watched);
+        is_broken.set(true);
+        syncs.set(0);
+        marks.set(0);
+        store.flush().unwrap();
+        assert!(syncs.get() >= 2, "nothing was erased");
+        assert_eq!(marks.get(), 2);
+        assert!(store.writer.eraser.is_owed());
+    }
+
+    /// Another handle that finds no mark takes the commit before for the last durable one, and may fall back to it.
+    #[test]
+    fn without_its_mark_a_commit_has_nothing_erased() {
+        let disk = MemoryStorage::default();
+        let (is_broken, syncs) = (Cell::new(false), Cell::new(0));
+        let watched = Watched::new(&disk, |call| match call {
+            Call::Sync => {
+                syncs.set(syncs.get() + 1);
+                Ok(())
+            }
+            Call::Write { offset, .. }
+                if is_broken.get() && MARK_OFFSETS.contains(&FileOffset(offset)) =>
+            {
+                Err(io::Error::other("not written"))
+            }
+            _ => Ok(()),
+        });
+        let mut store = about_to_erase(&watched);
+        is_broken.set(true);
+        syncs.set(0);
+        store.flush().unwrap();
+        assert_eq!(syncs.get(), 1, "zeros were written");
+        assert!(store.writer.eraser.is_owed());
+        is_broken.set(false);
+        store.write(0, &page(3)).unwrap();
+        store.flush().unwrap();
+        assert!(!store.writer.eraser.is_owed());
     }
 
     /// A commit that failed is undone, and the one before it, not flushed yet, is made durable by the next transaction:
