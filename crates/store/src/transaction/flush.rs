@@ -43,18 +43,9 @@ impl<D: Storage> Store<D> {
             // The commit is durable already. Without the mark it takes longer to open the file, no more.
             let _ = self.flush_mark();
         }
-        // Without the mark the next handle takes the commit for one that is not durable, and may fall back.
-        if self.is_marked() {
-            self.trim();
-            self.erase_owed();
-        }
+        self.trim();
+        self.erase_owed();
         Ok(())
-    }
-
-    /// Whether the mark of the newest commit was written.
-    fn is_marked(&self) -> bool {
-        let commit = self.snapshot.durable_commit();
-        commit.is_some_and(|commit| self.writer.newest.mark(commit.record.seq).is_some())
     }
 
     /// As [`Store::flush`]; and when it returns, no power loss can bring an older commit back in silence, whatever
@@ -90,11 +81,10 @@ impl<D: Storage> Store<D> {
             return Ok(());
         }
         self.writer.newest.has_no_mark();
-        self.mark();
-        if self.writer.newest.mark(seq).is_none() {
-            return Err(no_mark());
+        match self.mark() {
+            true => Ok(()),
+            false => Err(no_mark()),
         }
-        Ok(())
     }
 
     /// Writes the other slot's mark again if a power loss has torn it. The record there is of a durable commit, or this
@@ -136,13 +126,14 @@ impl<D: Storage> Store<D> {
         self.writer.newest.is_flushed()
     }
 
-    /// Notes on the medium, without a flush, that the newest commit is durable, if it is. The slot's mark is written
-    /// when the other slot's is durable, so a power loss can tear one of the two at most. The caller keeps others from
-    /// committing. Failing costs only the knowledge.
+    /// Notes on the medium, without a flush, that the newest commit is durable. False if it is not, or if the mark could
+    /// not be written. Another handle takes the commit before for the last durable one then, and may fall back to it. The
+    /// slot's mark is written when the other slot's is durable, so a power loss can tear one of the two at most. The caller
+    /// keeps others from committing.
     #[expect(clippy::indexing_slicing, reason = "a slot is 0 or 1")]
-    pub(super) fn mark(&mut self) {
+    pub(super) fn mark(&mut self) -> bool {
         let Some(Commit { record, slot, .. }) = self.snapshot.durable_commit() else {
-            return;
+            return false;
         };
         if self.writer.newest.mark(record.seq).is_none() {
             let mark = encode_mark(record.seq, self.snapshot.guard());
@@ -151,6 +142,7 @@ impl<D: Storage> Store<D> {
                 Err(_) => self.writer.newest.has_no_mark(),
             }
         }
+        self.writer.newest.mark(record.seq).is_some()
     }
 
     /// After a sync that failed: the system may have given up the mark of the newest durable commit as well, or half of it.
@@ -232,6 +224,7 @@ impl<D: Storage> Store<D> {
     fn cut(&mut self) -> Result<()> {
         if let Some(commit) = self.snapshot.durable_commit()
             && self.disk().len()? > commit.record.end.0
+            && self.mark()
         {
             self.disk().truncate(commit.record.end.0)?;
         }
@@ -267,6 +260,9 @@ impl<D: Storage> Store<D> {
         record: &Record,
         erase: impl FnOnce(&mut Eraser, &mut Space, &D) -> Result<()>,
     ) -> Result<()> {
+        if !self.mark() {
+            return Err(no_mark());
+        }
         let known = self.writer.newest.take_space();
         let is_known = known.is_some();
         let mut space = match known {
@@ -514,7 +510,7 @@ mod tests {
 
     /// Another handle that finds no mark takes the commit before for the last durable one, and may fall back to it.
     #[test]
-    fn without_its_mark_a_commit_has_nothing_erased() {
+    fn without_its_mark_a_commit_has_nothing_erased_or_cut_off() {
         let disk = MemoryStorage::default();
         let (is_broken, syncs) = (Cell::new(false), Cell::new(0));
         let watched = Watched::new(&disk, |call| match call {
@@ -535,7 +531,15 @@ mod tests {
         store.flush().unwrap();
         assert_eq!(syncs.get(), 1, "zeros were written");
         assert!(store.writer.eraser.is_owed());
+        store.erase_all().unwrap_err();
+        assert_eq!(syncs.get(), 1, "zeros were written");
+        let len = disk.snapshot().len() as u64 + (4 << 10);
+        disk.write_at(&[0], len - 1).unwrap();
+        store.give_back();
+        assert_eq!(disk.snapshot().len() as u64, len);
         is_broken.set(false);
+        store.give_back();
+        assert!((disk.snapshot().len() as u64) < len);
         store.write(0, &page(3)).unwrap();
         store.flush().unwrap();
         assert!(!store.writer.eraser.is_owed());
