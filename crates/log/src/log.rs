@@ -29,8 +29,6 @@ const LEN_KEPT: u64 = 16 << 20;
 /// After so many first versions in a row that do not stand on the file only one of so many is tried. In a large
 /// transaction most pages are new, and to read what the file has takes longer than to compress them.
 const VAIN_MAX: u32 = 16;
-/// So many bytes at the place of the first record tell that one is there.
-const FIRST_LEN: usize = 16;
 
 /// A log that is open. Others may have the same file open; SQLite's locks decide which of them writes.
 pub struct Log<S> {
@@ -416,14 +414,15 @@ impl<S: Storage> Log<S> {
             (found, head) = (decode(&again), again);
         }
         match found {
-            Head::Empty => {
+            Head::Torn if !self.medium.is_blank()? => return Err(nothing_described()),
+            Head::Broken => return Err(nothing_described()),
+            Head::Empty | Head::Torn => {
                 self.forget();
                 if state.is_some_and(|state| state.is_unfinished) {
                     self.head = head;
                     return Ok(Some(Refusal::Missing));
                 }
             }
-            Head::Broken => return Err(Error::damaged(0, "it begins with no generation")),
             Head::Newest { generation, .. } if self.id() == Some(generation.id) => {
                 if let Some(opened) = &mut self.opened {
                     opened.scan(&mut self.medium)?;
@@ -466,11 +465,8 @@ impl<S: Storage> Log<S> {
                     // From its beginning the log says for sure what it is.
                     (opened, is_all) = open(None, medium)?;
                 }
-                let is_blank = || {
-                    let first = self.medium.read(RECORDS_START, FIRST_LEN)?;
-                    Ok::<_, Error>(first.iter().all(|byte| *byte == 0))
-                };
-                if is_other_broken && self.medium.tail() == RECORDS_START && !is_blank()? {
+                let is_start = self.medium.tail() == RECORDS_START;
+                if is_other_broken && is_start && !self.medium.is_blank()? {
                     let other = SLOT_OFFSETS.get(1 - slot).copied().unwrap_or(0);
                     return Err(Error::damaged(
                         other,
@@ -865,6 +861,10 @@ impl<S: Storage> Log<S> {
         }
         self.medium.shorten(size)
     }
+}
+
+fn nothing_described() -> Error {
+    Error::damaged(0, "it begins with no generation")
 }
 
 const NO_HEADER: Error = Error::Refused("a frame before a header");

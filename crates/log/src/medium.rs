@@ -14,6 +14,9 @@ const PIECE: u64 = 1 << 16;
 /// Bytes that are written again at once after a failed sync.
 const PART: usize = 1 << 16;
 
+/// So many bytes at the place of the first record tell that one is there.
+pub(crate) const FIRST_LEN: usize = 16;
+
 /// The file, and where its records end.
 #[derive(Debug)]
 pub(crate) struct Medium<S> {
@@ -59,6 +62,12 @@ impl<S: Storage> Medium<S> {
         let n = self.storage.read_at(&mut bytes, place)?;
         bytes.truncate(n);
         Ok(bytes)
+    }
+
+    /// Whether nothing is at the place of the first record.
+    pub fn is_blank(&self) -> Result<bool> {
+        let first = self.read(RECORDS_START, FIRST_LEN)?;
+        Ok(first.iter().all(|byte| *byte == 0))
     }
 
     /// Writes a record at the tail. After an error any of its bytes may be there.

@@ -131,28 +131,33 @@ fn look<S: Storage>(
         // Both were there together, and none was just being written.
         let (bytes_again, found_again) = (head()?, state()?.flatten());
         if bytes_again == bytes && found_again == found {
-            return Ok(by_head(&bytes, file.map(|_| found.as_ref()), keys));
+            let head = match Head::decode(&bytes, keys) {
+                Head::Torn if medium.is_blank()? => Head::Empty,
+                head => head,
+            };
+            return Ok(by_head(head, &bytes, file.map(|_| found.as_ref()), keys));
         }
         (bytes, found) = (bytes_again, found_again);
     }
     Err(Error::restless())
 }
 
-/// The same of a file that says this; `None` if it cannot be asked.
+/// The same of a log with this head, which are these bytes, beside a file that says this; `None` if it cannot be asked.
 fn by_head(
-    head: &[u8],
+    head: Head,
+    bytes: &[u8],
     state: Option<Option<&FileState>>,
     keys: Option<&Keys>,
 ) -> (Needed, Option<[u8; 16]>) {
     let is_unfinished = state.flatten().is_some_and(|state| state.is_unfinished);
-    let generation = match Head::decode(head, keys) {
+    let generation = match head {
         Head::Newest { generation, .. } => generation,
         _ if is_unfinished => return (Needed::Everything, None),
         Head::Empty => return (Needed::Nothing, None),
-        // Who finds a way to read it may need it.
-        Head::Broken if FileKind::of(head) != FileKind::Wal => return (Needed::Everything, None),
         // One of SQLite's stands on nothing.
-        Head::Broken => return (Needed::Nothing, None),
+        Head::Broken if FileKind::of(bytes) == FileKind::Wal => return (Needed::Nothing, None),
+        // Who finds a way to read it may need it.
+        Head::Torn | Head::Broken => return (Needed::Everything, None),
     };
     let needed = match generation.base {
         None => Needed::Nothing,

@@ -198,7 +198,9 @@ fn all_that_a_log_needs_is_told_and_durable() {
         assert_eq!(needed, Needed::Nothing);
         assert!(storage.after_power_loss(0).is_empty());
         // Of one that is damaged, or was there in the midst of a checkpoint, anything may be needed.
-        let image = [&[1; 384][..], &[0; 4000]].concat();
+        let image = [&[1; 384][..], &[0; 3712], &[1; 100]].concat();
+        let torn = Disk::with_image([&image[..4096], &[0; 100]].concat());
+        assert_eq!(log(&torn, &file).needed().unwrap(), Needed::Nothing);
         let mut broken = log(&Disk::with_image(image), &file);
         assert_eq!(broken.needed().unwrap(), Needed::Everything);
         let state = BoundTo::state(&file).unwrap().map(|state| FileState {

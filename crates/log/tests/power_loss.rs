@@ -266,6 +266,36 @@ fn a_torn_slot_leaves_the_generation_before() {
     });
 }
 
+/// The first slot of all has none before it: torn, it leaves an empty log, whose next generation begins.
+#[test]
+fn a_torn_first_slot_leaves_an_empty_log() {
+    both(|| {
+        let (storage, header) = (Disk::default(), support::header(PAGE, 1));
+        let mut log = open(storage.clone());
+        log.write(&header, 0).unwrap();
+        log.sync().unwrap();
+        let whole = storage.after_power_loss(0);
+        let slot: Vec<usize> = (0..whole.len()).filter(|at| whole[*at] != 0).collect();
+        for arrived in 1..slot.len() {
+            for torn in [&slot[..arrived], &slot[arrived..]] {
+                let mut image = vec![0; 8192];
+                torn.iter().for_each(|at| image[*at] = whole[*at]);
+                let disk = Disk::with_image(image.clone());
+                let mut log = open(disk.clone());
+                assert_eq!(content_of(&mut log, PAGE).unwrap(), [], "{arrived} bytes");
+                let mut driver = Driver::new(arrived as u64, PAGE);
+                driver.next().run(&mut log).unwrap();
+                let found = content_of(&mut open(disk), PAGE).unwrap();
+                assert!(!found.is_empty() && found == driver.readable());
+                // With a record it is one that has rotted.
+                image[4096] = 1;
+                let rotten = content_of(&mut open(Disk::with_image(image)), PAGE);
+                assert!(rotten.is_err(), "{arrived} bytes");
+            }
+        }
+    });
+}
+
 /// The same where that one has no record, and older ones stand behind the head.
 #[test]
 fn a_torn_slot_leaves_a_generation_without_records() {

@@ -302,6 +302,9 @@ pub enum Head {
         /// A root that is known to be durable.
         hint: Option<Hint>,
     },
+    /// It holds no generation, and only the slot that comes first in an empty file was written, maybe in part: with no
+    /// record there the log is empty.
+    Torn,
     /// It was written and holds no generation.
     Broken,
 }
@@ -320,6 +323,7 @@ impl Head {
             (Some(a), None) => (a, 0, !b_is_zero),
             (None, Some(b)) => (b, 1, !a_is_zero),
             (None, None) if a_is_zero && b_is_zero => return Head::Empty,
+            (None, None) if b_is_zero => return Head::Torn,
             (None, None) => return Head::Broken,
         };
         let hint = bytes.get(HEAD_LEN - HINT_LEN..HEAD_LEN);

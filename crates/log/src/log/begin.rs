@@ -3,13 +3,14 @@
 
 use litepack_io::storage::Storage;
 
-use super::{FIRST_LEN, Log};
+use super::Log;
 use crate::binding::{BaseCommit, Binding};
 use crate::error::{Error, Result};
 use crate::format::head::{
     Generation, HEAD_LEN, Head, RECORDS_START, SLOT_OFFSETS, WAL_HEADER_LEN, may_stand, page_size,
 };
 use crate::generation::Opened;
+use crate::medium::FIRST_LEN;
 
 /// So many generations are begun until none of the file's commits comes in between. The next one stands on nothing.
 const BEGINNINGS_MAX: usize = 4;
@@ -58,7 +59,7 @@ impl<S: Storage> Log<S> {
             Head::Newest {
                 generation, slot, ..
             } => generation.seq.checked_add(1).map(|seq| (seq, 1 - slot)),
-            Head::Empty | Head::Broken => Some((now(), 0)),
+            Head::Empty | Head::Torn | Head::Broken => Some((now(), 0)),
         };
         let is_cut = following.is_none();
         let (seq, slot) = following.unwrap_or((now(), 0));
