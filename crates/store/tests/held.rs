@@ -8,10 +8,11 @@ mod support;
 use std::collections::BTreeMap;
 use std::io;
 use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use litepack_io::storage::{ReadAt, Storage};
-use litepack_io::testing::{CrashingStorage, MemoryStorage};
+use litepack_io::testing::{Call, CrashingStorage, MemoryStorage, Watched};
 use litepack_store::{
     CommitRecord, Erase, Error, FileState, HEAD_LEN, LogNumbers, Needed, Needs, Snapshot, Store,
 };
@@ -334,6 +335,59 @@ fn a_commit_that_keeps_the_numbers_keeps_the_flag() {
     store.set_log_numbers(numbers, false);
     store.flush().unwrap();
     assert!(base(&store).is_none());
+}
+
+/// One writer knows what is free in its own commit, however many pieces that is.
+#[test]
+fn to_hold_the_newest_commit_nothing_is_read() {
+    let others = Others::new();
+    let read = Arc::new(AtomicUsize::new(0));
+    let disk = Watched::new(MemoryStorage::default(), |call| {
+        if let Call::Read { len, .. } = call {
+            read.fetch_add(len, Ordering::Relaxed);
+        }
+        Ok(())
+    });
+    let mut rng = SmallRng::seed_from_u64(1);
+    let mut store = open(&disk, &others);
+    let mut pages = Pages::new();
+    fill(&mut store, &mut rng, &mut pages, 0..2000);
+    store.flush().unwrap();
+    // Pieces that are free.
+    for at in (0..2000).step_by(5) {
+        let mut short = vec![0; PAGE];
+        rng.fill_bytes(&mut short[..1000]);
+        store.write((at * PAGE) as u64, &short).unwrap();
+        pages.insert(at, short);
+    }
+    number(&mut store, &mut rng);
+    store.flush().unwrap();
+    let of_commit = |store: &mut Store<_>, rng: &mut SmallRng, pages: &mut Pages| {
+        let before = read.load(Ordering::Relaxed);
+        store.held_bytes().unwrap();
+        fill(store, rng, pages, 11..12);
+        number(store, rng);
+        store.flush().unwrap();
+        store.held_bytes().unwrap();
+        read.load(Ordering::Relaxed) - before
+    };
+    // The least of some: a page may have been dropped from the cache.
+    let mut least = [usize::MAX; 2];
+    for _ in 0..40 {
+        others.say(Needed::Nothing);
+        least[0] = least[0].min(of_commit(&mut store, &mut rng, &mut pages));
+        let record = stand(&store, &others);
+        let needed = pages.clone();
+        least[1] = least[1].min(of_commit(&mut store, &mut rng, &mut pages));
+        expect(&disk, &store, &record, &needed);
+    }
+    assert!(least[1] < least[0] + 512, "{least:?}");
+    // And what was free in it is used again and again.
+    let len = disk.len().unwrap();
+    for _ in 0..200 {
+        of_commit(&mut store, &mut rng, &mut pages);
+    }
+    assert!(disk.len().unwrap() <= len + (64 << 10));
 }
 
 /// A writer that has no one to ask.

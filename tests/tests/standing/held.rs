@@ -11,18 +11,18 @@ use rusqlite::Connection;
 /// Rows of the table, about ten on a page.
 const ROWS: u32 = 4000;
 
-fn log_of(path: &Path) -> PathBuf {
+pub(crate) fn log_of(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push("-lpw");
     name.into()
 }
 
 /// Whether the log of this database stands on a commit.
-fn stands(path: &Path) -> bool {
+pub(crate) fn stands(path: &Path) -> bool {
     crate::stands(&std::fs::read(log_of(path)).expect("a log"))
 }
 
-fn run(db: &Connection, sql: &str) {
+pub(crate) fn run(db: &Connection, sql: &str) {
     db.execute_batch(sql)
         .unwrap_or_else(|error| panic!("{sql}: {error}"));
 }

@@ -2,6 +2,7 @@
 //!
 //! A program of its own: it switches on for the whole process what is not switched on yet.
 
+mod erased;
 mod held;
 mod power_loss;
 mod readers;

@@ -174,6 +174,8 @@ impl Neighbour {
         let opened =
             unsafe { HostFile::open(vfs, pointer, self.path.clone(), OPEN_READWRITE | OPEN_WAL) };
         let (file, _) = opened?;
+        // It is not known what the connection asks for, and only SQLite's WAL tells its file.
+        file.set_sync_flags(SYNC_FULL);
         Ok(Some(BesideFile { file, _name: name }))
     }
 

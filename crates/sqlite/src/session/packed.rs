@@ -371,8 +371,7 @@ impl<D: Storage + Words> Packed<D> {
         Ok(())
     }
 
-    /// Tidies up once more if the log no longer needs the same as when `VACUUM` was tidied up. The handle has just
-    /// committed.
+    /// Tidies up once more if the log no longer needs the same as when `VACUUM` was tidied up.
     fn tidy_again(&mut self) -> Result<()> {
         if let Some(needed) = self.untidy
             && needed != self.store.seems_needed()?
@@ -381,6 +380,16 @@ impl<D: Storage + Words> Packed<D> {
             self.untidy = None;
         }
         Ok(())
+    }
+
+    /// Does what could not be done as long as a log needed what was freed: it erases, and tidies up after `VACUUM`. The
+    /// log may have been cut or deleted since. Others are still kept from committing. The commits were safe before, so a
+    /// failure is none of theirs.
+    fn catch_up_on_erasing(&mut self) {
+        if !self.store.in_transaction() {
+            let _ = self.tidy_again();
+            self.store.erase_what_was_held();
+        }
     }
 
     /// The state of `PRAGMA secure_delete`.
@@ -494,6 +503,7 @@ impl<D: Storage + Words> Packed<D> {
     pub(super) fn checkpoint_ends(&mut self) {
         self.store.settle();
         self.checkpoint = Checkpoint::None;
+        self.catch_up_on_erasing();
     }
 
     /// The host VFS granted `level`.
@@ -523,6 +533,10 @@ impl<D: Storage + Words> Packed<D> {
             self.store.settle();
             self.enters_wal = false;
             self.set_vacuuming(false);
+        }
+        if self.lock == LOCK_EXCLUSIVE {
+            // SQLite may have deleted the log.
+            self.catch_up_on_erasing();
         }
         self.checkpoint.goes_on();
         self.lock = level;

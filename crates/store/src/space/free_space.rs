@@ -214,6 +214,17 @@ impl Space {
         self.held.is_of(needed)
     }
 
+    /// Whether it is that of a commit after which nothing was taken or freed, and all is durable.
+    pub(crate) fn is_settled(&self) -> bool {
+        let sets = [
+            &self.after_commit,
+            &self.after_flush,
+            &self.fresh,
+            &self.unflushed,
+        ];
+        sets.iter().all(|set| set.total() == 0)
+    }
+
     /// From now on this is held, and nothing else: not taken, and the file ends behind it.
     pub(crate) fn hold(&mut self, held: Held) -> Result<()> {
         let done = self.free.absorb(&mut self.kept);
@@ -392,6 +403,7 @@ impl Space {
 
     fn note_taken(&mut self, offset: FileOffset, len: u64) {
         self.taken.add(len);
+        self.held.touched(offset, len);
         self.will_be_written(offset, len);
     }
 
@@ -419,6 +431,7 @@ impl Space {
         let free = litepack_io::memory::collect(self.free.within(part))?;
         for (from, len) in free {
             let done = self.free.remove(from, len) && self.after_flush.insert(from, len);
+            self.held.touched(from, len);
             self.check(done, from)?;
         }
         Ok(())

@@ -54,8 +54,18 @@ pub trait Needs: Debug + Send {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Held {
     used: RangeSet,
+    /// In its place, for the commit that was the newest when it began to be needed.
+    since: Option<Since>,
     /// The commit that it is of; `None` if it is nothing, or everything.
     of: Option<CommitRecord>,
+}
+
+/// All in a part of the file but what was free at some moment. Of that only the ranges are known that were touched since:
+/// the others are free still.
+#[derive(Clone, Debug)]
+struct Since {
+    part: Range<FileOffset>,
+    touched: RangeSet,
 }
 
 impl Held {
@@ -65,7 +75,37 @@ impl Held {
         let len = part.end.bytes_since(part.start);
         let disjoint = used.insert(part.start, len);
         debug_assert!(disjoint, "it is the first range");
-        Held { used, of: None }
+        Held {
+            used,
+            ..Held::default()
+        }
+    }
+
+    /// All in this part of the file that is not free now. It is what this commit has, the newest. Nothing is copied: most
+    /// commits touch few of the ranges that are free.
+    pub(crate) fn newest(of: CommitRecord, part: Range<FileOffset>) -> Held {
+        let touched = RangeSet::default();
+        Held {
+            since: Some(Since { part, touched }),
+            of: Some(of),
+            ..Held::default()
+        }
+    }
+
+    /// These bytes are no longer free, or are set aside.
+    pub(crate) fn touched(&mut self, offset: FileOffset, len: u64) {
+        if let Some(Since { part, touched }) = &mut self.since {
+            let (mut from, end) = (offset.max(part.start), (offset + len).min(part.end));
+            while from < end {
+                let before = touched.within(from..end).next();
+                let (next, len) = before.unwrap_or((end, 0));
+                if from < next {
+                    let disjoint = touched.insert(from, next.bytes_since(from));
+                    debug_assert!(disjoint, "it is between two ranges");
+                }
+                from = next + len;
+            }
+        }
     }
 
     /// All in this part of the file but what is free.
@@ -89,7 +129,7 @@ impl Held {
     }
 
     pub(crate) fn is_nothing(&self) -> bool {
-        self.used.total() == 0
+        self.used.total() == 0 && self.since.is_none()
     }
 
     /// Whether it is all that this commit has.
@@ -102,27 +142,57 @@ impl Held {
         }
     }
 
-    /// How many ranges it is.
+    /// How many ranges are known for it.
     pub(crate) fn count(&self) -> usize {
-        self.used.count()
+        let touched = self.since.as_ref().map(|since| since.touched.count());
+        self.used.count() + touched.unwrap_or(0)
     }
 
     /// Where it ends.
     pub(crate) fn end(&self) -> FileOffset {
+        if let Some(since) = &self.since {
+            return since.part.end;
+        }
         let last = self.used.last();
         last.map_or(FileOffset::START, |(offset, len)| offset + len)
     }
 
+    /// The ranges of it of which something may be free.
     pub(crate) fn ranges(&self) -> impl Iterator<Item = (FileOffset, u64)> + '_ {
         self.used.iter()
     }
 
-    /// The ranges of it in a part of the file.
+    /// The ranges of it in a part of the file that was in use, or set aside.
     pub(crate) fn within(
         &self,
         part: Range<FileOffset>,
     ) -> impl Iterator<Item = (FileOffset, u64)> + '_ {
-        self.used.within(part)
+        let since = self.since.iter();
+        let untouched = since.flat_map({
+            let part = part.clone();
+            move |since| since.untouched(part.clone())
+        });
+        self.used.within(part).chain(untouched)
+    }
+}
+
+impl Since {
+    /// What is left of a part of the file without the ranges that were touched.
+    fn untouched(
+        &self,
+        part: Range<FileOffset>,
+    ) -> impl Iterator<Item = (FileOffset, u64)> + use<'_> {
+        let (mut from, end) = (part.start.max(self.part.start), part.end.min(self.part.end));
+        let touched = self
+            .touched
+            .within(from..end.max(from))
+            .chain([(end.max(from), 0)]);
+        let gaps = touched.map(move |(offset, len)| {
+            let gap = (from, offset.bytes_since(from));
+            from = offset + len;
+            gap
+        });
+        gaps.filter(|(_, len)| *len > 0)
     }
 }
 

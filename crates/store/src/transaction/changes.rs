@@ -15,7 +15,7 @@ use crate::format::layout::Pointer;
 use crate::format::leaf::Entry;
 use crate::format::node::{Node, TreeKind};
 use crate::format::offset::FileOffset;
-use crate::format::record::{CommitNumber, LOG_BASE, LogNumbers, Record};
+use crate::format::record::{CommitNumber, CommitRecord, LOG_BASE, LogNumbers, Record};
 use crate::format::unit::Unit;
 use crate::medium::dictionaries::Choice;
 use crate::medium::verified::Medium;
@@ -23,7 +23,7 @@ use crate::snapshot::handle::Snapshot;
 use crate::snapshot::image::Image;
 use crate::snapshot::recover::Commit;
 use crate::space::free_space::Space;
-use crate::space::held::{Needed, Needs};
+use crate::space::held::{Held, Needed, Needs};
 use crate::transaction::items::ItemChanges;
 use crate::transaction::prefetch_segment::SegmentWanted;
 use crate::transaction::store::Store;
@@ -198,7 +198,18 @@ impl<D: Storage> Store<D> {
         if space.holds(&needed) {
             return Ok(());
         }
-        space.hold(self.snapshot.held(&needed)?)
+        let held = match needed {
+            Needed::Commit(of) if space.is_settled() && self.is_newest(&of, record) => {
+                Held::newest(of, self.snapshot.extents(record))
+            }
+            _ => self.snapshot.held(&needed)?,
+        };
+        space.hold(held)
+    }
+
+    /// Whether it is the record of the newest commit, as this is.
+    fn is_newest(&self, of: &CommitRecord, newest: &Record) -> bool {
+        of.0 == newest.encode(self.snapshot.guard())
     }
 
     /// The part of the file that others need now, as far as can be seen: for estimates.
@@ -236,6 +247,12 @@ impl<D: Storage> Store<D> {
             .filter(|space| space.holds(&needed))
         {
             return Ok(space.held_bytes());
+        }
+        if let Needed::Commit(of) = &needed
+            && self.is_newest(of, &commit.record)
+        {
+            // What is free in it is none of it.
+            return Ok(0);
         }
         let mut space = load_space(&self.snapshot, &commit.record)?;
         space.hold(self.snapshot.held(&needed)?)?;

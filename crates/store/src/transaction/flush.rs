@@ -231,6 +231,15 @@ impl<D: Storage> Store<D> {
         Ok(())
     }
 
+    /// Overwrites what was held for others when its commit was flushed, as far as they no longer need it. The caller keeps
+    /// others from committing. A failure is none of a commit: the rest is owed still.
+    pub fn erase_what_was_held(&mut self) {
+        // Others may have taken it since.
+        if self.writer.eraser.is_owed() && self.refresh().is_ok() {
+            self.erase_owed();
+        }
+    }
+
     /// Overwrites freed content that is owed. The newest commit is durable.
     fn erase_owed(&mut self) {
         let is_owed = self.writer.eraser.is_owed() && !self.in_transaction();
