@@ -179,12 +179,20 @@ impl<D: Storage + Words> Packed<D> {
         self.store.disk()
     }
 
+    /// Moves to the newest commit. Without a lock that may be an earlier one than before: a backup was put back.
+    pub(super) fn refresh(&mut self) -> Result<bool> {
+        if self.lock == LOCK_NONE {
+            return self.store.refresh_anew();
+        }
+        self.store.refresh()
+    }
+
     /// Sees what others committed, where SQLite's locks do not rule that out: at each call without a lock, at each call
     /// in WAL mode if the index is kept elsewhere, and else at the first call of a WAL transaction if checkpoints have
     /// got further than at the last look.
     fn catch_up(&mut self) -> Result<()> {
         if self.lock == LOCK_NONE {
-            self.store.refresh()?;
+            self.refresh()?;
             self.wal_read.seen();
             return Ok(());
         }
@@ -193,7 +201,7 @@ impl<D: Storage + Words> Packed<D> {
             // Checkpoints take no lock on the database, and a VFS above ours may keep the WAL index to itself.
             WalRead::Untold => {
                 if self.lock == LOCK_SHARED && self.is_in_wal_mode()? {
-                    self.store.refresh()?;
+                    self.refresh()?;
                 }
                 return Ok(());
             }
@@ -204,7 +212,7 @@ impl<D: Storage + Words> Packed<D> {
         let frames = self.disk().word(BACKFILL);
         if index.is_none() || index != self.held {
             self.held = None;
-            self.store.refresh()?;
+            self.refresh()?;
             self.expect_newest(frames)?;
             self.held = index;
         }
@@ -246,7 +254,7 @@ impl<D: Storage + Words> Packed<D> {
     /// Whether the newest record is of a commit that a power loss has cut off, and still there.
     pub(super) fn falls_back(&mut self) -> Result<bool> {
         if self.store.fell_back() {
-            self.store.refresh()?;
+            self.refresh()?;
         }
         Ok(self.store.fell_back())
     }
@@ -435,7 +443,7 @@ impl<D: Storage + Words> Packed<D> {
         self.set_erase();
         self.wal.forget_log();
         // SQLite goes on after a failure. Its writes are then refused.
-        let refreshed = self.store.refresh();
+        let refreshed = self.refresh();
         let newest = refreshed.and_then(|_| self.expect_newest(frames));
         self.checkpoint = match &newest {
             Ok(()) => Checkpoint::Running,
@@ -515,7 +523,7 @@ impl<D: Storage + Words> Packed<D> {
             self.set_erase();
         }
         if first {
-            self.store.refresh()?;
+            self.store.refresh_anew()?;
             self.tell_keys();
         }
         if level == LOCK_EXCLUSIVE {
@@ -722,6 +730,31 @@ mod tests {
         let mut found = [0];
         open(&left).read(0, &mut found).unwrap();
         assert_eq!(found, [1]);
+    }
+
+    /// Between two transactions programs put a backup back into the file, which has the same identity.
+    #[test]
+    fn a_file_that_was_put_back_is_read_by_a_handle_that_had_no_lock() {
+        type Next = fn(&mut Packed<&MemoryStorage>);
+        let nexts: [Next; 2] = [|_| {}, |packed| packed.locked(LOCK_SHARED).unwrap()];
+        for next in nexts {
+            let disk = MemoryStorage::new(Vec::new());
+            let mut writer = packed(&disk);
+            store(1, &mut writer);
+            let backup = disk.snapshot();
+            store(2, &mut writer);
+            let put_back = || {
+                disk.truncate(0).unwrap();
+                disk.write_at(&backup, 0).unwrap();
+            };
+            put_back();
+            writer.truncate(8192).unwrap_err();
+            writer.unlocking(LOCK_NONE);
+            next(&mut writer);
+            let mut byte = [0];
+            writer.read(0, &mut byte).unwrap();
+            assert_eq!(byte, [1]);
+        }
     }
 
     /// A commit that failed and could not be undone, either, while the lock was there: others may have read it.

@@ -54,7 +54,7 @@ impl Upkeep {
         if packed.store.in_transaction() {
             return Ok(Todo::InTransaction);
         }
-        packed.store.refresh()?;
+        packed.refresh()?;
         if let Plan::Begun(maintenance) = &self.plan
             && level.is_none_or(|level| level == maintenance.level())
         {

@@ -15,7 +15,7 @@ use crate::format::key_place;
 use crate::format::layout::{FileUuid, SLOT_OFFSETS};
 use crate::format::leaf::Entry;
 use crate::format::offset::FileOffset;
-use crate::format::record::{CommitRecord, Record};
+use crate::format::record::{CommitNumber, CommitRecord, Record};
 use crate::format::unit::Unit;
 use crate::medium::cache::PageCache;
 use crate::medium::held_dictionaries::HeldDictionaries;
@@ -50,6 +50,8 @@ pub struct Snapshot<R: ReadAt> {
     moves: u64,
     /// It stays at its commit: a transaction that follows it is running.
     pinned: bool,
+    /// The newest commit that this handle has made and not undone, unless others may have put the file back since.
+    own: Option<CommitNumber>,
 }
 
 /// The key of a padded file is for files of this padding. So a copy that is made with it, as by `VACUUM INTO`, tells no
@@ -103,6 +105,7 @@ impl<R: ReadAt> Snapshot<R> {
             fell_back: false,
             moves: 0,
             pinned: false,
+            own: None,
         }
     }
 
@@ -253,6 +256,7 @@ impl<R: ReadAt> Snapshot<R> {
                 self.cached = CachedFile::new(&medium.cache.cache, medium.cache.file);
                 medium.dictionaries = HeldDictionaries::default();
                 self.commit = None;
+                self.own = None;
             }
             None if self.commit.is_none() => return Ok(false),
             None => {
@@ -274,12 +278,35 @@ impl<R: ReadAt> Snapshot<R> {
                 Err(error) => return Err(error),
             }
         };
+        self.expect_own(&found.commit)?;
         self.slots = found.slots;
         self.fell_back = found.fell_back;
         let image = Image::of(&found.commit.record, catalog, self.image.page_size);
         self.go_to(found.commit, image);
         self.moves += 1;
         Ok(true)
+    }
+
+    /// An error if the newest commit comes before one that this handle has made. Others undo only what they have made
+    /// themselves, so the record was lost. What comes next must not be built on the commit before: what the lost one was
+    /// made from, such as a WAL, is then thought to be in the file.
+    #[expect(clippy::indexing_slicing, reason = "a slot is 0 or 1")]
+    fn expect_own(&self, newest: &Commit) -> Result<()> {
+        let Some(lost) = self.own.filter(|own| *own > newest.record.seq) else {
+            return Ok(());
+        };
+        let why = format!(
+            "commit {lost}, which was made here, is gone, and commit {} is the newest: the disk has lost a write, or the \
+             file was replaced while it was in use",
+            newest.record.seq
+        );
+        let slot = SLOT_OFFSETS[1 - newest.slot];
+        Err(Error::damaged("commit record", slot, why))
+    }
+
+    /// No lock has kept others from putting the file back to an earlier commit, as from a backup.
+    pub(crate) fn forget_own(&mut self) {
+        self.own = None;
     }
 
     /// Reads the prefetch segment of a commit, if the file is remote, and returns the commit's catalog.
@@ -427,7 +454,14 @@ impl<R: ReadAt> Snapshot<R> {
     /// This handle has published a commit. Returns the image before it.
     pub(crate) fn published(&mut self, commit: Commit, image: Image) -> Image {
         self.fell_back = false;
+        self.own = Some(commit.record.seq);
         self.go_to(commit, image)
+    }
+
+    /// This handle has undone its commit, and is at the one before.
+    pub(crate) fn undone(&mut self, before: Commit, image: Image) {
+        self.own = self.own.min(Some(before.record.seq));
+        self.go_to(before, image);
     }
 
     /// The commit has reached the medium.

@@ -17,7 +17,7 @@ use crate::format::unit::Unit;
 use crate::medium::verified::NODE_LEN_MAX;
 use crate::snapshot::item_tree::ItemTree;
 use crate::snapshot::page_map::PageMap;
-use crate::snapshot::recover::Commit;
+use crate::snapshot::recover::{Commit, SlotBytes, read_slots};
 use crate::space::allocate::ExtentKind;
 use crate::space::free_space::Space;
 use crate::transaction::changes::{Stored, Transaction};
@@ -133,9 +133,8 @@ impl<D: Storage> Transaction<'_, D> {
         };
         let slot = slot_after(last);
         let bytes = record.encode(&self.medium().guard);
-        let written = self.medium().disk.write_at(&bytes, SLOT_OFFSETS[slot].0);
+        let published = put_record(&self.medium().disk, slot, &bytes);
         let space = &mut self.changes.space;
-        let published = written.map_err(Error::from);
         if let Err(error) = published.and_then(|()| space.published(link_pointer)) {
             let right = self.store.snapshot.slots()[slot];
             self.store.begin_undo(slot, bytes, right);
@@ -260,6 +259,18 @@ impl<D: Storage> Transaction<'_, D> {
     }
 }
 
+/// Writes a record to its slot, and looks whether it is there. If the disk has lost it, that is an error while what the
+/// commit was made from, such as a WAL, is still there, and before another process goes on from the commit before.
+#[expect(clippy::indexing_slicing, reason = "a slot is 0 or 1")]
+fn put_record(disk: &impl Storage, slot: usize, record: &SlotBytes) -> Result<()> {
+    disk.write_at(record, SLOT_OFFSETS[slot].0)?;
+    if read_slots(disk)?[slot] == *record {
+        return Ok(());
+    }
+    let why = "a commit was written and is not there: the disk has lost a write";
+    Err(std::io::Error::other(why).into())
+}
+
 /// The slot for the commit after `last`: the last durable commit stays in its slot until this one is durable too.
 fn slot_after(last: &Commit) -> usize {
     if last.durable {
@@ -296,5 +307,114 @@ impl<D: Storage> Store<D> {
             self.flush()?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::{Cell, RefCell};
+
+    use super::*;
+    use crate::format::layout::RECORD_LEN;
+    use crate::format::offset::FileOffset;
+    use crate::testing::{first_byte, options, page};
+    use litepack_io::testing::{Call, MemoryStorage, Watched};
+
+    fn commit<D: Storage>(content: u8, store: &mut Store<D>) -> Result<()> {
+        store.write(0, &page(content))?;
+        store.commit()
+    }
+
+    /// With the commit before in its own slot, and with it in the same one, as it is not durable.
+    #[test]
+    fn a_record_that_the_disk_has_lost_is_an_error_at_once() {
+        for is_durable in [true, false] {
+            let disk = MemoryStorage::default();
+            let (loses, lost) = (Cell::new(false), RefCell::new(None));
+            let lying = Watched::new(&disk, |call| {
+                match call {
+                    Call::Write { offset, .. }
+                        if loses.get() && SLOT_OFFSETS.contains(&FileOffset(offset)) =>
+                    {
+                        loses.set(false);
+                        let at = usize::try_from(offset).unwrap();
+                        let former = disk.snapshot()[at..at + RECORD_LEN].to_vec();
+                        lost.replace(Some((offset, former)));
+                    }
+                    Call::Read { .. } => {
+                        if let Some((offset, former)) = lost.take() {
+                            disk.write_at(&former, offset)?;
+                        }
+                    }
+                    _ => {}
+                }
+                Ok(())
+            });
+            let mut store = Store::open(&lying, options()).unwrap();
+            commit(1, &mut store).unwrap();
+            store.flush().unwrap();
+            commit(2, &mut store).unwrap();
+            if is_durable {
+                store.flush().unwrap();
+            }
+            loses.set(true);
+            let error = commit(3, &mut store).unwrap_err();
+            assert!(matches!(error, Error::Io(_)), "{error}");
+            let read_by_another = || first_byte(&mut Store::open(&disk, options()).unwrap());
+            assert_eq!((first_byte(&mut store), read_by_another()), (2, 2));
+            commit(3, &mut store).unwrap();
+            store.flush().unwrap();
+            assert_eq!((first_byte(&mut store), read_by_another()), (3, 3));
+        }
+    }
+
+    /// A handle that has committed `to`, and the file as it was with `from`.
+    fn gone_back(disk: &MemoryStorage, from: u8, to: u8) -> Store<&MemoryStorage> {
+        let mut store = Store::open(disk, options()).unwrap();
+        let mut image = Vec::new();
+        for content in 1..=to {
+            commit(content, &mut store).unwrap();
+            store.flush().unwrap();
+            if content == from {
+                image = disk.snapshot();
+            }
+        }
+        disk.truncate(0).unwrap();
+        disk.write_at(&image, 0).unwrap();
+        store
+    }
+
+    /// All of the file, with its marks, is as it was.
+    #[test]
+    fn a_commit_of_its_own_that_is_gone_is_damage_to_a_handle() {
+        for from in 1..4 {
+            let disk = MemoryStorage::default();
+            let mut store = gone_back(&disk, from, 4);
+            for _ in 0..2 {
+                let error = store.refresh().unwrap_err();
+                assert!(matches!(error, Error::Damaged(_)), "{error}");
+                commit(5, &mut store).unwrap_err();
+            }
+            assert_eq!(
+                first_byte(&mut Store::open(&disk, options()).unwrap()),
+                from
+            );
+        }
+    }
+
+    /// Nor is what it has undone itself: `undo.rs`.
+    #[test]
+    fn it_is_not_missed_by_a_handle_that_had_no_lock_nor_in_another_file() {
+        let disk = MemoryStorage::default();
+        let mut store = gone_back(&disk, 2, 4);
+        store.refresh_anew().unwrap();
+        assert_eq!(first_byte(&mut store), 2);
+        commit(5, &mut store).unwrap();
+        store.flush().unwrap();
+        let other = MemoryStorage::default();
+        commit(6, &mut Store::open(&other, options()).unwrap()).unwrap();
+        disk.truncate(0).unwrap();
+        disk.write_at(&other.snapshot(), 0).unwrap();
+        assert_eq!(first_byte(&mut store), 6);
     }
 }

@@ -167,6 +167,16 @@ impl<D: Storage> Store<D> {
         self.committed(Snapshot::refresh)
     }
 
+    /// As [`Store::refresh`], for a caller that has no lock, or had none until now: others may have put the file back to
+    /// an earlier commit, as from a backup. In [`Store::refresh`] it is damage if a commit of this handle is gone.
+    ///
+    /// # Errors
+    /// As [`Store::refresh`].
+    pub fn refresh_anew(&mut self) -> Result<bool> {
+        self.snapshot.forget_own();
+        self.refresh()
+    }
+
     /// Works on the commit that the handle is at. It moves to newer ones only while no transaction is running; what is
     /// known for writing is forgotten then.
     pub(crate) fn committed<T>(&mut self, work: impl FnOnce(&mut Snapshot<D>) -> T) -> T {

@@ -36,7 +36,7 @@ impl<D: Storage> Store<D> {
         if let Some(before) = self.writer.newest.take_back() {
             let wrong = self.snapshot.slots()[commit.slot];
             self.begin_undo(commit.slot, wrong, before.slot_bytes);
-            self.snapshot.go_to(before.commit, before.image);
+            self.snapshot.undone(before.commit, before.image);
         }
     }
 
@@ -319,6 +319,18 @@ mod tests {
         store.flush().unwrap();
         assert_eq!(first_byte(&mut other), 2);
         assert_eq!(after_power_loss(&disk, 0), 2);
+    }
+
+    /// Another handle may write the commit before to both slots.
+    #[test]
+    fn a_commit_that_was_undone_is_not_missed() {
+        let disk = CrashingStorage::default();
+        let mut store = after_a_failed_flush(&disk, 1);
+        disk.fail(0, 0);
+        let mut other = Store::open(disk.clone(), options()).unwrap();
+        assert_eq!(first_byte(&mut other), 1);
+        other.flush_both_slots().unwrap();
+        assert_eq!(first_byte(&mut store), 1);
     }
 
     /// The commit before may need the space that it took.
