@@ -242,19 +242,12 @@ impl Battery {
     }
 
     /// The disk lies about one call after the other.
-    pub fn lies(
-        &self,
-        work: Workload,
-        lie: Lie,
-        (files, spared): (&'static str, &'static [u64]),
-        bounds: Bounds,
-    ) -> LieReport {
+    pub fn lies(&self, work: Workload, lie: Lie, files: &'static str, bounds: Bounds) -> LieReport {
         let journal = work.journal;
         let campaign = LieCampaign {
             workload: work,
             lie,
             files,
-            spared,
             points: if crate::long_mode() {
                 Points::All
             } else {

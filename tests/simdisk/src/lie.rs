@@ -67,31 +67,17 @@ pub(crate) struct Lies {
 struct Armed {
     lie: Lie,
     suffix: String,
-    spared: &'static [u64],
     at: u64,
     seen: u64,
     told: Option<String>,
     rng: SplitMix64,
 }
 
-impl Armed {
-    fn spares(&self, offset: u64) -> bool {
-        self.spared.contains(&offset)
-    }
-}
-
 impl Lies {
     /// The lie, if this call is the one that it is about.
-    fn next(
-        &mut self,
-        call: Call,
-        name: &str,
-        offset: u64,
-        what: impl Fn() -> String,
-    ) -> Option<Lie> {
+    fn next(&mut self, call: Call, name: &str, what: impl Fn() -> String) -> Option<Lie> {
         let armed = self.armed.as_mut()?;
-        let is_meant =
-            call == armed.lie.is_about() && name.ends_with(&armed.suffix) && !armed.spares(offset);
+        let is_meant = call == armed.lie.is_about() && name.ends_with(&armed.suffix);
         armed.seen += u64::from(is_meant);
         if !is_meant || armed.seen != armed.at {
             return None;
@@ -103,19 +89,19 @@ impl Lies {
     /// Whether this read ends half way.
     pub fn cuts_read(&mut self, name: &str, offset: u64, len: usize) -> bool {
         let what = || format!("read of {len} bytes at {offset} of {name}");
-        self.next(Call::Read, name, offset, what).is_some()
+        self.next(Call::Read, name, what).is_some()
     }
 
     /// How it lies about this write.
     pub fn about_write(&mut self, name: &str, offset: u64, len: usize) -> Option<Lie> {
-        self.next(Call::Write, name, offset, || {
+        self.next(Call::Write, name, || {
             format!("write of {len} bytes at {offset} of {name}")
         })
     }
 
     /// Whether this sync fails, and whether the system then forgets.
     pub fn about_sync(&mut self, name: &str) -> Option<bool> {
-        match self.next(Call::Sync, name, 0, || format!("sync of {name}")) {
+        match self.next(Call::Sync, name, || format!("sync of {name}")) {
             Some(Lie::FailedSync { forgets }) => Some(forgets),
             _ => None,
         }
@@ -127,14 +113,12 @@ impl Lies {
 }
 
 impl SimDisk {
-    /// Lies about the `at`-th call, counted from 1, on files whose name ends with `suffix`. Calls at `spared` places do not
-    /// count.
-    pub fn lie(&self, lie: Lie, suffix: &str, spared: &'static [u64], at: u64, seed: u64) {
+    /// Lies about the `at`-th call, counted from 1, on files whose name ends with `suffix`.
+    pub fn lie(&self, lie: Lie, suffix: &str, at: u64, seed: u64) {
         self.lock().lies = Lies {
             armed: Some(Armed {
                 lie,
                 suffix: suffix.to_owned(),
-                spared,
                 at,
                 seen: 0,
                 told: None,

@@ -66,8 +66,6 @@ pub struct LieCampaign {
     pub lie: Lie,
     /// It is about files whose name ends so.
     pub files: &'static str,
-    /// Not about calls at these places.
-    pub spared: &'static [u64],
     /// At which of the calls that it could be about.
     pub points: Points,
     /// The condition that has to hold.
@@ -207,13 +205,7 @@ impl<'a> Run<'a> {
         report: &'a mut LieReport,
     ) -> Run<'a> {
         let disk = campaign.workload.disk();
-        disk.lie(
-            campaign.lie,
-            campaign.files,
-            campaign.spared,
-            call,
-            campaign.seed,
-        );
+        disk.lie(campaign.lie, campaign.files, call, campaign.seed);
         Run {
             campaign,
             layer,

@@ -29,7 +29,7 @@ fn wrong_answers_are_seen() {
         ] {
             let battery = battery();
             let work = Workload::short(journal, battery.synchronous, false, battery.seed);
-            let report = battery.lies(work, lie, (".db", &[]), bounds);
+            let report = battery.lies(work, lie, ".db", bounds);
             assert!(!report.failures.is_empty(), "{journal:?}, {lie:?}");
         }
     }
