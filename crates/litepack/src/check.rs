@@ -66,9 +66,9 @@ impl From<litepack_store::Damage> for Damage {
 
 impl From<LogDamage> for Damage {
     fn from(found: LogDamage) -> Damage {
-        let (what, LogDamage { offset, why }) = ("WAL".to_owned(), found);
+        let (what, LogDamage { offset, why, .. }) = ("WAL".to_owned(), found);
         let line = format!("{what}: byte {offset} of the file {WAL_SUFFIX}: {why}");
-        Damage::new(what, offset, why.to_owned(), line)
+        Damage::new(what, offset, why, line)
     }
 }
 

@@ -2,7 +2,8 @@
 //!
 //! Every page that can be read is what its parent states. Those that cannot are looked for in other copies of the file,
 //! at the same place: there they count only if they are what this file's parent states, so an older copy heals what has
-//! not changed since, and nothing else. The pages that stay lost are left out of the tables ([`litepack_btree::mend`]),
+//! not changed since, and nothing else. A page whose newest version is in the log is that version or lost, and no older
+//! one is taken. The pages that stay lost are left out of the tables ([`litepack_btree::mend`]),
 //! SQLite makes indexes anew, and checks the result.
 
 use std::collections::{BTreeMap, HashSet};
@@ -15,6 +16,8 @@ use litepack_btree::mend::{Mended, Pages, RowidRange, mend};
 use litepack_btree::page::PageKind;
 use litepack_btree::{HEADER_LEN, Header, PageNumber, Tree, quote};
 use litepack_database::bytes::reader;
+use litepack_database::bytes::snapshot::Frames;
+use litepack_database::bytes::wal::LogDamage;
 use litepack_database::error::{Context, cannot_read, cannot_write, refuse};
 use litepack_database::files::not_applied;
 use litepack_database::files::replacement::Replacement;
@@ -137,7 +140,7 @@ pub fn salvage(
     let target = target.as_ref();
     let spares = spares(&source, target, &options.from)?;
     let target = Replacement::of(target, source.path(), options.replace, job)?;
-    source.hold_damaged(job)?;
+    source.hold_damaged(&spares, job)?;
     not_applied::tell(source.opened(), job);
     let like = source.rights()?;
     let mut image = Image::read(&source, spares, &target, job)?;
@@ -233,8 +236,9 @@ impl<'a> Image<'a> {
         let mut store = reader::open(source.file(), &options).with_context(cannot)?;
         let frames = source.bytes().frames;
         let size = frames.map_or(store.size(), |frames| frames.size());
-        let mut head = [0; HEADER_LEN];
-        reader::read(&mut store, frames, 0, &mut head).with_context(|| {
+        let first = frames.map_or(HEADER_LEN as u64, Frames::page_size);
+        let mut head = vec![0; usize::try_from(first).unwrap_or(HEADER_LEN)];
+        read_page(&mut store, frames, 0, &mut head).with_context(|| {
             format!(
                 "{}, and without its first page nothing can be salvaged",
                 cannot()
@@ -274,7 +278,7 @@ impl<'a> Image<'a> {
             }
             step.add(len);
         }
-        if frames.is_none() && store.seq() != seq {
+        if frames.is_none() && store.seq() != seq || !source.is_unchanged()? {
             refuse!(
                 "{} was changed while it was read; close it everywhere",
                 source.shown().display()
@@ -296,28 +300,15 @@ impl<'a> Image<'a> {
         for (at, page) in (0..).zip(buf.chunks_mut(self.header.page_size as usize)) {
             self.job.check()?;
             let offset = start + at * size;
-            // Once more, as it may pass.
-            let read = reader::read(store, frames, offset, page);
-            let read = read.or_else(|_| reader::read(store, frames, offset, page));
-            let why = match read {
-                Ok(_) => continue,
-                Err(StoreError::Damaged(damage)) => Some(damage.into()),
-                Err(error) if is_lost(&error) => {
-                    let (what, why) = (format!("page {}", offset / size + 1), error.to_string());
-                    let line = format!("{what}: {why}");
-                    Some(Damage::new(what, 0, why, line))
-                }
-                Err(error) => return Err(error).with_context(|| cannot_read(source.shown())),
-            };
-            page.fill(0);
-            if let Some(frames) = frames.filter(|frames| frames.has_page(offset)) {
-                frames
-                    .lay_over(offset, page)
-                    .with_context(|| cannot_read(source.shown()))?;
+            let Err(error) = read_page(store, frames, offset, page) else {
                 continue;
+            };
+            if !is_lost(&error) {
+                return Err(error).with_context(|| cannot_read(source.shown()));
             }
+            page.fill(0);
             if self.damage.len() < LISTED_MAX {
-                self.damage.extend(why);
+                self.damage.push(damage_of(error, offset / size + 1));
             }
             if let Ok(page) = u32::try_from(offset / size + 1) {
                 self.lost.add(page);
@@ -453,6 +444,53 @@ fn writable(path: &Path) -> rusqlite::Result<Connection> {
          pragma writable_schema = off",
     )?;
     Ok(db)
+}
+
+/// Reads a page, in its newest version or not at all.
+fn read_page(
+    store: &mut Store<&File>,
+    frames: Option<&Frames>,
+    offset: u64,
+    page: &mut [u8],
+) -> litepack_store::Result<()> {
+    // Once more, as it may pass.
+    let read = reader::read(store, frames, offset, page);
+    let read = read.or_else(|_| reader::read(store, frames, offset, page));
+    let Some(frames) = frames.filter(|frames| frames.has_page(offset)) else {
+        return read.map(drop);
+    };
+    if read.is_ok() {
+        return Ok(());
+    }
+    // The one in the file may be damaged, which the log's covers.
+    page.fill(0);
+    let Err(why) = frames.lay_over(offset, page) else {
+        return Ok(());
+    };
+    // The one in the file may be the log's.
+    page.fill(0);
+    let is_whole = is_read(store.read(offset, page))?;
+    if is_whole && frames.is_page(offset, page).unwrap_or(false) {
+        return Ok(());
+    }
+    Err(why.into())
+}
+
+/// Why a page of this number is lost.
+fn damage_of(error: StoreError, number: u64) -> Damage {
+    let of_log = match &error {
+        StoreError::Damaged(damage) => return damage.clone().into(),
+        StoreError::Io(error) => LogDamage::met(error),
+        _ => None,
+    };
+    of_log.map_or_else(
+        || {
+            let (what, why) = (format!("page {number}"), error.to_string());
+            let line = format!("{what}: {why}");
+            Damage::new(what, 0, why, line)
+        },
+        Damage::from,
+    )
 }
 
 /// Whether a part was read; other errors than damage stay errors.

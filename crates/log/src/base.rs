@@ -36,10 +36,15 @@ pub(crate) fn read(
     place: u64,
     page: &mut [u8],
 ) -> Result<()> {
-    let is_gone = || Error::damaged(place, "the page of the database that it stands on is gone");
     let file = file.ok_or(Error::NoFile)?;
-    let (base, header) = generation.base.as_ref().zip(header).ok_or_else(is_gone)?;
-    match file.base_page(base, page_of(&header), page) {
+    let (base, header) = (generation.base.as_ref().zip(header))
+        .ok_or_else(|| Error::damaged(place, "a first version stands on nothing"))?;
+    let number = page_of(&header);
+    let is_gone = || Error::NoBase {
+        place,
+        page: number,
+    };
+    match file.base_page(base, number, page) {
         Ok(true) if sum_of(page) == sum => Ok(()),
         Ok(_) => Err(is_gone()),
         Err(error) if error.kind() == io::ErrorKind::InvalidData => Err(is_gone()),

@@ -7,6 +7,11 @@ use litepack_io::memory::OutOfMemory;
 
 use crate::binding::Refusal;
 
+/// To do about damage of a log.
+const CHECK_THE_DISK: &str = "check the disk, and restore a backup";
+/// The same if its database is damaged, or an older copy.
+const PUT_BACK: &str = "put the newer file back, or get out what is left with `litepack salvage`";
+
 /// An error of a log.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -15,12 +20,20 @@ pub enum Error {
     #[error(transparent)]
     Io(#[from] io::Error),
     /// The file does not hold what was written, and not as a power loss leaves it.
-    #[error("the log is damaged at byte {place}: {what}; check the disk, and restore a backup")]
+    #[error("the log is damaged at byte {place}: {what}; {}", CHECK_THE_DISK)]
     Damaged {
         /// Offset in the file.
         place: u64,
         /// In words.
         what: &'static str,
+    },
+    /// The page of the database that a record stands on is damaged, or is another one.
+    #[error("the log is damaged at byte {place}: {}; {}", on_page(*page), PUT_BACK)]
+    NoBase {
+        /// Offset of the record in the file.
+        place: u64,
+        /// The number of the page, from 1 on.
+        page: u32,
     },
     /// The file is in the midst of a checkpoint from another log, or from a newer copy of this one.
     #[error(
@@ -44,6 +57,15 @@ impl Error {
         Error::Damaged { place, what }
     }
 
+    /// Where the log is damaged, how, and what to do about it; `None` of another error.
+    pub fn damage(&self) -> Option<(u64, String, &'static str)> {
+        match *self {
+            Error::Damaged { place, what } => Some((place, what.to_owned(), CHECK_THE_DISK)),
+            Error::NoBase { place, page } => Some((place, on_page(page), PUT_BACK)),
+            _ => None,
+        }
+    }
+
     pub(crate) fn restless() -> Error {
         Error::Io(io::Error::other(
             "the database and its log change all the time",
@@ -57,6 +79,12 @@ impl Error {
             _ => Error::damaged(place, "a page does not decode"),
         }
     }
+}
+
+fn on_page(page: u32) -> String {
+    format!(
+        "it stands on page {page} of the database, which is damaged, or gone as in a copy from before the log"
+    )
 }
 
 /// For those who read a log as any other file.

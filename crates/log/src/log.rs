@@ -216,21 +216,35 @@ impl<S: Storage> Log<S> {
     /// Fills `buf` from `offset` of the WAL and returns how many bytes there were; fewer than asked only at the end.
     ///
     /// # Errors
-    /// [`Error::Damaged`], if what is there was lost; or the storage's.
+    /// [`Error::Damaged`] or [`Error::NoBase`], if what is there was lost; or the storage's.
     pub fn read(&mut self, buf: &mut [u8], offset: u64) -> Result<usize> {
         self.refresh()?;
         match self.read_now(buf, offset) {
-            Err(Error::Damaged { place, what }) => {
+            Err(error @ (Error::Damaged { .. } | Error::NoBase { .. })) => {
                 // A new generation may have begun meanwhile.
                 let before = self.id();
                 self.look()?;
                 if self.id() == before {
-                    return Err(Error::Damaged { place, what });
+                    return Err(error);
                 }
                 self.read_now(buf, offset)
             }
             done => done,
         }
+    }
+
+    /// Where the record begins that has the header of a frame, from 1 on; `None` if there is no such frame. Of two headers
+    /// the one whose record is behind was written later.
+    ///
+    /// # Errors
+    /// As [`Log::read`].
+    pub fn header_place(&mut self, number: u32) -> Result<Option<u64>> {
+        self.refresh()?;
+        let Some(opened) = &mut self.opened else {
+            return Ok(None);
+        };
+        let places = opened.find(number, &mut self.medium)?;
+        Ok(places.map(|places| places.header))
     }
 
     /// The size of the WAL in bytes.
@@ -838,7 +852,9 @@ impl<S: Storage> Log<S> {
         match decoded {
             Ok(()) => Pages::encode_changes(page, &bytes, budget, stored),
             // Reading it is an error. This version can do without it.
-            Err(Error::Damaged { .. } | Error::NoFile | Error::Io(_)) => Ok(false),
+            Err(Error::Damaged { .. } | Error::NoBase { .. } | Error::NoFile | Error::Io(_)) => {
+                Ok(false)
+            }
             Err(error) => Err(error),
         }
     }

@@ -6,6 +6,7 @@ mod erased;
 mod held;
 mod power_loss;
 mod readers;
+mod salvage;
 
 /// Whether the newest generation of a log stands on a commit: its slot has another version then.
 fn stands(log: &[u8]) -> bool {

@@ -158,7 +158,11 @@ fn what_a_log_stands_on_is_read_or_it_is_an_error() {
         "{said}"
     );
     let unpack = run_litepack([Path::new("unpack"), &path, &mixed.path("b.db")]);
-    refuse("unpack", &["stands on"], &unpack);
+    let said = refuse("unpack", &["stands on"], &unpack);
+    assert!(
+        said.contains("put the newer file back") && said.contains("`litepack salvage`"),
+        "{said}"
+    );
     assert_eq!(read_elsewhere(&path), before);
     // Without the log it is what it was.
     std::fs::remove_file(mixed.path("a.db-lpw")).expect("it can be removed");

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use litepack_cipher::Keys;
 use litepack_log::{BaseCommit, BoundTo, FileState};
 use litepack_replace::held::Held;
-use litepack_store::{Cache, CommitRecord, FileId, FormerPages, Options, Result, Snapshot};
+use litepack_store::{Cache, CommitRecord, FileId, FormerPages, Options, Result, Snapshot, Spare};
 
 /// For map nodes, and pages that several versions stand on.
 const CACHE_BYTES: u64 = 4 << 20;
@@ -17,15 +17,22 @@ const CACHE_BYTES: u64 = 4 << 20;
 pub(super) struct Base {
     file: Held,
     keys: Option<Arc<Keys>>,
+    /// Other copies of it, for what is damaged.
+    spares: Vec<Arc<dyn Spare>>,
     pages: FormerPages<Held>,
 }
 
 impl Base {
-    /// That in this file, which is encrypted with these keys if there are any.
-    pub(super) fn of(file: &File, keys: Option<&Arc<Keys>>) -> io::Result<Base> {
+    /// That in this file, which is encrypted with these keys if there are any, and of which there may be other copies.
+    pub(super) fn of(
+        file: &File,
+        keys: Option<&Arc<Keys>>,
+        spares: &[Arc<dyn Spare>],
+    ) -> io::Result<Base> {
         Ok(Base {
             file: Held::new(file.try_clone()?),
             keys: keys.cloned(),
+            spares: spares.to_vec(),
             pages: FormerPages::default(),
         })
     }
@@ -36,6 +43,7 @@ impl Base {
             threads: 1,
             cache: Arc::new(Cache::new(CACHE_BYTES)),
             file: FileId::unique(),
+            spares: self.spares.clone(),
             ..Options::default()
         };
         Snapshot::at(file, record, self.keys.as_ref(), &options)

@@ -5,11 +5,12 @@
 //! pages.rs       pages, while others may write          wal.rs         frames of a WAL
 //! reader.rs      a packed file, on all cores            free_pages.rs  free pages, read as zeros
 //! archive.rs     an archive, from beginning to end      unlocked.rs    the key of an encrypted file
-//! base.rs        pages that a log stands on
+//! base.rs        pages that a log stands on            committed.rs   committed frames, found without SQLite
 //! ```
 
 pub mod archive;
 mod base;
+mod committed;
 pub mod free_pages;
 pub mod header;
 pub mod pages;

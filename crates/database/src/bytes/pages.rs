@@ -246,7 +246,7 @@ impl Wal {
             return None;
         }
         let mut wal = Wal {
-            file: WalFile::of(File::open(path).ok()?, of.file, kind, keys).ok()??,
+            file: WalFile::of(File::open(path).ok()?, of.file, kind, keys, &[]).ok()??,
             frames: HashMap::new(),
             size: 0,
             len: 0,

@@ -11,10 +11,13 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 
 use litepack_engine::FileKind;
 use litepack_io::storage::ReadAt;
+use litepack_store::Spare;
 
+use crate::bytes::committed;
 use crate::bytes::free_pages::FreePages;
 use crate::bytes::unlocked::Unlocked;
 use crate::bytes::wal::WalFile;
@@ -77,7 +80,7 @@ impl WalIndex {
         }
     }
 
-    fn frames(&self) -> u32 {
+    pub(super) fn frames(&self) -> u32 {
         self.word(16)
     }
 
@@ -87,6 +90,30 @@ impl WalIndex {
 
     fn salts(&self) -> &[u8] {
         self.head.get(32..40).unwrap_or_default()
+    }
+}
+
+/// A WAL, and the database that it is beside.
+#[derive(Clone, Copy, Debug)]
+pub struct WalOf<'a> {
+    /// Its name.
+    pub wal: &'a Path,
+    /// The file of the database.
+    pub database: &'a File,
+    /// What that is.
+    pub kind: FileKind,
+    /// What opens it, if it is encrypted.
+    pub unlocked: Option<&'a Unlocked>,
+    /// Other copies of it, for pages that the WAL stands on.
+    pub spares: &'a [Arc<dyn Spare>],
+}
+
+impl WalOf<'_> {
+    fn open(&self) -> Result<Option<WalFile>> {
+        let cannot = || cannot_read(self.wal);
+        let file = File::open(self.wal).with_context(cannot)?;
+        let keys = self.unlocked.map(Unlocked::keys);
+        WalFile::of(file, self.database, self.kind, keys, self.spares).with_context(cannot)
     }
 }
 
@@ -103,27 +130,19 @@ pub struct Frames {
 
 impl Frames {
     /// Those of the moment that the index is of; `None` if all are in the file. A read transaction of that moment goes on.
-    /// The WAL is beside this database of this kind, which this opens if it is encrypted.
-    pub fn of(
-        index: &WalIndex,
-        (wal, database, kind, unlocked): (&Path, &File, FileKind, Option<&Unlocked>),
-        job: &Job<'_>,
-    ) -> Result<Option<Frames>> {
+    pub fn of(index: &WalIndex, wal: WalOf<'_>, job: &Job<'_>) -> Result<Option<Frames>> {
         if index.backfilled >= index.frames() {
             return Ok(None);
         }
-        let cannot = || cannot_read(wal);
+        let cannot = || cannot_read(wal.wal);
         let damaged = |what: String| {
-            let name = wal.display();
+            let name = wal.wal.display();
             format!("{name} is not the WAL that its index is of: {what}")
         };
         let page_size = index.page_size();
-        let file = File::open(wal).with_context(cannot)?;
-        let file =
-            WalFile::of(file, database, kind, unlocked.map(Unlocked::keys)).with_context(cannot)?;
         let is_own =
             |wal: &WalFile| wal.page_size() == page_size && wal.salts()[..] == *index.salts();
-        let Some(file) = file.filter(is_own) else {
+        let Some(file) = wal.open()?.filter(is_own) else {
             refuse!("{}", damaged("its header".into()));
         };
         let mut frames = Frames {
@@ -142,6 +161,53 @@ impl Frames {
             frames.places.insert(frame.page.into(), frame.place);
         }
         Ok(Some(frames))
+    }
+
+    /// Those that are committed, where SQLite does not find them; `None` if there are none. The WAL follows the database.
+    /// No lock keeps them.
+    pub fn committed(wal: WalOf<'_>, job: &Job<'_>) -> Result<Option<Frames>> {
+        let Some(file) = wal.open()? else {
+            return Ok(None);
+        };
+        let found = committed::find(&file, wal.wal, job)?;
+        let page_size = u64::from(file.page_size());
+        Ok((found.frames > 0).then_some(Frames {
+            wal: file,
+            page_size,
+            places: found.places,
+            size: u64::from(found.pages) * page_size,
+        }))
+    }
+
+    /// Whether the WAL was begun anew. What was read meanwhile may be wrong.
+    pub fn are_gone(&self) -> io::Result<bool> {
+        self.wal.is_begun_anew()
+    }
+
+    /// The length of its pages.
+    pub fn page_size(&self) -> u64 {
+        self.page_size
+    }
+
+    /// Whether this is the page that begins there, by the checksum of its frame. A checkpoint may have brought it into
+    /// the file, so that it is known although it cannot be read in the WAL.
+    pub fn is_page(&self, offset: u64, page: &[u8]) -> io::Result<bool> {
+        let place = self.places.get(&(offset / self.page_size));
+        let Some(number) = place.and_then(|place| self.wal.number_of(*place)) else {
+            return Ok(false);
+        };
+        let before = match number.checked_sub(1) {
+            Some(before) => match self.wal.frame(before)? {
+                Some(frame) => Some(frame.header),
+                None => return Ok(false),
+            },
+            None => None,
+        };
+        let frame = self.wal.frame(number)?;
+        Ok(page.len() as u64 == self.page_size
+            && frame.is_some_and(|frame| {
+                committed::is_page(&self.wal, before.as_ref(), &frame.header, page)
+            }))
     }
 
     /// The length of the database.
@@ -258,16 +324,14 @@ mod tests {
         std::fs::write(path("index"), &index).unwrap();
         let index = WalIndex::read(&File::open(path("index")).unwrap()).unwrap();
         let index = index.expect("it is whole");
-        Frames::of(
-            &index,
-            (
-                &path("wal"),
-                &File::open(path("a.db")).unwrap(),
-                FileKind::Plain,
-                None,
-            ),
-            &Job::default(),
-        )
+        let wal = WalOf {
+            wal: &path("wal"),
+            database: &File::open(path("a.db")).unwrap(),
+            kind: FileKind::Plain,
+            unlocked: None,
+            spares: &[],
+        };
+        Frames::of(&index, wal, &Job::default())
     }
 
     #[test]

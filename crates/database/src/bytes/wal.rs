@@ -7,14 +7,14 @@
 use std::fs::File;
 use std::io;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use litepack_btree::page::be32;
 use litepack_cipher::Keys;
 use litepack_engine::FileKind;
 use litepack_io::storage::ReadAt;
 use litepack_log::{Error as LogError, FileKind as WalKind, Log, Refusal};
-use litepack_store::{FileState, HEAD_LEN};
+use litepack_store::{FileState, HEAD_LEN, Spare};
 
 use crate::bytes::base::Base;
 use crate::error::{Context, cannot_read};
@@ -22,7 +22,7 @@ use crate::{Job, Result};
 
 /// Length of the header of a WAL, and of that of a frame in it.
 const HEADER: usize = 32;
-const FRAME_HEADER: usize = 24;
+pub(super) const FRAME_HEADER: usize = 24;
 /// The magic number of a WAL; its last bit says in which order its checksums are.
 const MAGIC: u32 = 0x377f_0682;
 /// Bytes of a log that are checked between two looks whether to stop.
@@ -32,6 +32,7 @@ const CHECKED_AT_ONCE: usize = 1 << 20;
 #[derive(Debug)]
 pub(super) struct WalFile {
     bytes: WalBytes,
+    header: [u8; HEADER],
     page_size: u32,
     salts: [u8; 8],
 }
@@ -46,12 +47,13 @@ enum WalBytes {
 }
 
 impl WalBytes {
-    /// Of a WAL that is beside a database of this kind with these keys, which is in `database`.
+    /// Of a WAL that is beside a database of this kind with these keys, which is in `database` and maybe in spares.
     fn of(
         file: File,
         database: &File,
         kind: FileKind,
         keys: Option<&Arc<Keys>>,
+        spares: &[Arc<dyn Spare>],
     ) -> io::Result<WalBytes> {
         let wal = WalKind::of_file(&file)?;
         if keys.is_some() && wal == WalKind::Wal {
@@ -60,7 +62,8 @@ impl WalBytes {
         if kind != FileKind::Packed || wal != WalKind::Log {
             return Ok(WalBytes::Plain(file));
         }
-        let mut log = Log::over(file, Box::new(Base::of(database, keys)?)).with_keys(keys.cloned());
+        let base = Base::of(database, keys, spares)?;
+        let mut log = Log::over(file, Box::new(base)).with_keys(keys.cloned());
         // One look: what is taken later from the same frames is the same, or has the salts of another round.
         log.set_view(Some(1));
         // It would read as an empty one.
@@ -73,13 +76,20 @@ impl WalBytes {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
         match self {
             WalBytes::Plain(file) => ReadAt::read_at(file, buf, offset),
-            WalBytes::Log(log) => {
-                // After a panic nothing is half done that the next look does not find.
-                let mut log = log.lock().unwrap_or_else(PoisonError::into_inner);
-                log.read(buf, offset).map_err(io::Error::from)
-            }
+            WalBytes::Log(log) => lock(log).read(buf, offset).map_err(io::Error::from),
         }
     }
+}
+
+/// After a panic nothing is half done that the next look does not find.
+fn lock(log: &Mutex<Log<File>>) -> MutexGuard<'_, Log<File>> {
+    log.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Whether an error is how content of a WAL is lost: by damage, or as the disk does not give it.
+pub(super) fn is_lost(error: &io::Error) -> bool {
+    let passes = [io::ErrorKind::OutOfMemory, io::ErrorKind::Interrupted];
+    !passes.contains(&error.kind())
 }
 
 /// How often a database and its WAL are looked at until both stay as they are.
@@ -104,7 +114,7 @@ pub fn refusal(wal: &Path, database: &File, keys: Option<&Arc<Keys>>) -> Result<
                 let log = Log::bound(file, Box::new(Some(known)));
                 match log.with_keys(keys.cloned()).refused() {
                     // Of what is damaged nothing is known.
-                    Err(LogError::Damaged { .. }) => None,
+                    Err(error) if error.damage().is_some() => None,
                     refused => refused.map_err(io::Error::from).with_context(cannot)?,
                 }
             }
@@ -130,12 +140,30 @@ fn state_of(database: &File, keys: Option<&Arc<Keys>>) -> Result<Option<FileStat
 }
 
 /// Damage of the WAL of a packed database.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogDamage {
     /// Where, in the file of the WAL.
     pub offset: u64,
     /// The defect, in words.
-    pub why: &'static str,
+    pub why: String,
+    /// What to do about it.
+    pub advice: &'static str,
+}
+
+impl LogDamage {
+    fn of(error: &LogError) -> Option<LogDamage> {
+        let (offset, why, advice) = error.damage()?;
+        Some(LogDamage {
+            offset,
+            why,
+            advice,
+        })
+    }
+
+    /// The damage that a reader of a WAL has met, if it is that of a log.
+    pub fn met(error: &io::Error) -> Option<LogDamage> {
+        LogDamage::of(error.get_ref()?.downcast_ref()?)
+    }
 }
 
 /// Reads all that the WAL of the packed database in `database`, with these keys, holds, and says what cannot be read.
@@ -159,16 +187,14 @@ pub fn damage(
         if WalKind::of_file(&file).with_context(cannot)? == WalKind::Wal {
             return Ok(None);
         }
-        let base = Base::of(database, keys).with_context(cannot)?;
+        let base = Base::of(database, keys, &[]).with_context(cannot)?;
         let log = Log::over(file, Box::new(base));
-        found = match read_all(&mut log.with_keys(keys.cloned()), job)? {
-            Ok(()) => return Ok(None),
-            Err(LogError::Damaged { place, what }) => Some(LogDamage {
-                offset: place,
-                why: what,
-            }),
-            Err(error) => return Err(io::Error::from(error)).with_context(cannot),
-        };
+        let read = read_all(&mut log.with_keys(keys.cloned()), job)?;
+        let Err(error) = read else { return Ok(None) };
+        found = LogDamage::of(&error);
+        if found.is_none() {
+            return Err(io::Error::from(error)).with_context(cannot);
+        }
     }
     Ok(found)
 }
@@ -194,18 +220,29 @@ pub(super) struct Frame {
     pub(super) pages: u32,
     /// Where the page is in the WAL.
     pub(super) place: u64,
+    pub(super) header: [u8; FRAME_HEADER],
 }
 
 impl WalFile {
-    /// Reads the header of one beside the database in `database`, of this kind and with these keys; `None` if it is that
-    /// of no WAL.
+    /// Reads the header of one beside the database in `database`, of this kind and with these keys, of which there may be
+    /// other copies; `None` if it is that of no WAL.
     pub(super) fn of(
         file: File,
         database: &File,
         kind: FileKind,
         keys: Option<&Arc<Keys>>,
+        spares: &[Arc<dyn Spare>],
     ) -> io::Result<Option<WalFile>> {
-        let bytes = WalBytes::of(file, database, kind, keys)?;
+        WalFile::with(WalBytes::of(file, database, kind, keys, spares)?)
+    }
+
+    /// The same of a log that is open.
+    #[cfg(test)]
+    pub(super) fn of_log(log: Log<File>) -> io::Result<Option<WalFile>> {
+        WalFile::with(WalBytes::Log(Box::new(Mutex::new(log))))
+    }
+
+    fn with(bytes: WalBytes) -> io::Result<Option<WalFile>> {
         let mut head = [0; HEADER];
         if bytes.read_at(&mut head, 0)? < HEADER {
             return Ok(None);
@@ -218,9 +255,32 @@ impl WalFile {
         let salts = head.get(16..24).and_then(|salts| salts.try_into().ok());
         Ok(salts.filter(|_| sound).map(|salts| WalFile {
             bytes,
+            header: head,
             page_size,
             salts,
         }))
+    }
+
+    pub(super) fn header(&self) -> &[u8; HEADER] {
+        &self.header
+    }
+
+    /// Whether it was begun anew since it was opened. What was read meanwhile may be of either.
+    pub(super) fn is_begun_anew(&self) -> io::Result<bool> {
+        if let WalBytes::Log(log) = &self.bytes {
+            lock(log).set_view(None);
+        }
+        let mut head = [0; HEADER];
+        Ok(self.bytes.read_at(&mut head, 0)? < HEADER || head != self.header)
+    }
+
+    /// Where the header of a frame, from 0 on, is in the file of a log; `None` if this is none.
+    pub(super) fn header_place(&self, number: u32) -> io::Result<Option<u64>> {
+        let place = |log: &Mutex<_>| lock(log).header_place(number.saturating_add(1));
+        match &self.bytes {
+            WalBytes::Plain(_) => Ok(None),
+            WalBytes::Log(log) => place(log).map_err(io::Error::from),
+        }
     }
 
     pub(super) fn page_size(&self) -> u32 {
@@ -242,7 +302,14 @@ impl WalFile {
             page,
             pages: be32(&head, 4).unwrap_or(0),
             place: at + FRAME_HEADER as u64,
+            header: head,
         }))
+    }
+
+    /// The number of the frame, from 0 on, whose page is at this place.
+    pub(super) fn number_of(&self, place: u64) -> Option<u32> {
+        let before = place.checked_sub((HEADER + FRAME_HEADER) as u64)?;
+        u32::try_from(before / (FRAME_HEADER as u64 + u64::from(self.page_size))).ok()
     }
 
     /// How far so many frames reach in the WAL.

@@ -18,14 +18,14 @@ use std::time::Duration;
 use litepack_cipher::Key;
 use litepack_engine::FileKind;
 use litepack_io::storage::{ReadAt, Storage};
-use litepack_store::HEAD_LEN;
+use litepack_store::{HEAD_LEN, Spare};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use crate::bytes::free_pages::FreePages;
 use crate::bytes::header;
 use crate::bytes::pages::OpenFile;
-use crate::bytes::snapshot::{Bytes, Frames, WalIndex};
+use crate::bytes::snapshot::{Bytes, Frames, WalIndex, WalOf};
 use crate::bytes::unlocked::{self, Unlocked};
 use crate::bytes::wal::{self, LogDamage};
 use crate::error::{Context, cannot_read, refuse, replaced};
@@ -74,6 +74,8 @@ pub struct Source {
     /// The index of the WAL, while `connection` keeps a moment of it, and the pages that only the WAL has.
     index: Option<Held>,
     frames: Option<Frames>,
+    /// The beginning of the file, with its commits, before `frames` were found without a lock.
+    before: Option<Vec<u8>>,
     /// Pages that [`Source::bytes`] has zeros for.
     free: Option<FreePages>,
     interrupts: Option<Interrupts>,
@@ -95,6 +97,7 @@ impl Source {
             connection: None,
             index: None,
             frames: None,
+            before: None,
             free: None,
             interrupts: None,
             file,
@@ -304,11 +307,12 @@ impl Source {
     }
 
     /// From now on [`Source::bytes`] are those of the database at one moment, its WAL included, of a file that may be
-    /// damaged. Nothing is written into it. If its first page is damaged, others may write.
+    /// damaged, and of which there may be other copies. Nothing is written into it. If SQLite cannot read its first page,
+    /// or its WAL, others may write: see [`Source::is_unchanged`].
     ///
     /// # Errors
     /// If there are changes beside the file that cannot be read, or a transaction that was cut off.
-    pub fn hold_damaged(&mut self, job: &Job<'_>) -> Result<()> {
+    pub fn hold_damaged(&mut self, spares: &[Arc<dyn Spare>], job: &Job<'_>) -> Result<()> {
         let journal = self.suffixes().journal;
         // One that is over may stay, with zeros at its beginning.
         let mut head = [0; 8];
@@ -322,14 +326,64 @@ impl Source {
             );
         }
         let has_wal = self.wal_len() > 0;
-        match self.take_damaged(has_wal, job) {
+        match self.take_damaged(has_wal, spares, job) {
             // Of its first page, or what leads to it.
             Err(Untaken::Sqlite(error)) if !has_wal && !is_busy(&error) => job.check(),
+            // Of a page that the log stands on, too: SQLite reads all of it to find what is committed.
+            Err(Untaken::Sqlite(error)) if self.is_packed() && may_be_damage(&error) => {
+                self.take_committed(spares, job)
+            }
             held => held.map_err(|why| self.explain(why, job)),
         }
     }
 
-    fn take_damaged(&mut self, has_wal: bool, job: &Job<'_>) -> std::result::Result<(), Untaken> {
+    /// Whether the bytes are still of the moment of [`Source::hold_damaged`], where no lock keeps it: neither was there a
+    /// commit in the file, nor was the WAL begun anew.
+    pub fn is_unchanged(&self) -> Result<bool> {
+        let Some(before) = &self.before else {
+            return Ok(true);
+        };
+        let are_gone = self.frames.as_ref().map(Frames::are_gone).transpose();
+        let are_gone = are_gone.with_context(|| cannot_read(&self.shown))?;
+        Ok(are_gone != Some(true) && *before == self.beginning()?)
+    }
+
+    fn beginning(&self) -> Result<Vec<u8>> {
+        let mut head = vec![0; HEAD_LEN];
+        let read = ReadAt::read_at(&*self.file, &mut head, 0);
+        read.with_context(|| cannot_read(&self.shown))?;
+        Ok(head)
+    }
+
+    /// Takes what is committed in the WAL by itself.
+    fn take_committed(&mut self, spares: &[Arc<dyn Spare>], job: &Job<'_>) -> Result<()> {
+        job.check()?;
+        self.before = Some(self.beginning()?);
+        let name = with_suffix(&self.path, self.suffixes().wal);
+        let keys = self.unlocked().map(Unlocked::keys);
+        // One that is not applied has nothing of this database.
+        if wal::refusal(&name, &self.file, keys)?.is_none() {
+            self.frames = Frames::committed(self.wal_of(&name, spares), job)?;
+        }
+        Ok(())
+    }
+
+    fn wal_of<'a>(&'a self, wal: &'a Path, spares: &'a [Arc<dyn Spare>]) -> WalOf<'a> {
+        WalOf {
+            wal,
+            database: &self.file,
+            kind: self.kind,
+            unlocked: self.unlocked(),
+            spares,
+        }
+    }
+
+    fn take_damaged(
+        &mut self,
+        has_wal: bool,
+        spares: &[Arc<dyn Spare>],
+        job: &Job<'_>,
+    ) -> std::result::Result<(), Untaken> {
         let connection = self.connect("", job)?;
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
         let interrupts = job.interrupts(&connection);
@@ -337,7 +391,7 @@ impl Source {
         connection.execute_batch("BEGIN; PRAGMA schema_version")?;
         if has_wal {
             connection.execute_batch("ROLLBACK")?;
-            if !self.take_moment(&connection, job)? {
+            if !self.take_moment(&connection, spares, job)? {
                 return Err(Untaken::Other(self.in_use()));
             }
         }
@@ -372,7 +426,7 @@ impl Source {
             connection.busy_handler(None::<fn(i32) -> bool>)?;
             let _ = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
             connection.busy_handler(Some(job.patience()))?;
-            if self.take_moment(&connection, job)? {
+            if self.take_moment(&connection, &[], job)? {
                 self.keep(connection, interrupts);
                 return Ok(());
             }
@@ -429,6 +483,7 @@ impl Source {
     fn take_moment(
         &mut self,
         connection: &Connection,
+        spares: &[Arc<dyn Spare>],
         job: &Job<'_>,
     ) -> std::result::Result<bool, Untaken> {
         let Ok(index) = File::open(with_suffix(&self.path, "-shm")) else {
@@ -450,7 +505,7 @@ impl Source {
                 && during.is_of_the_moment(&after)
             {
                 let wal = with_suffix(&self.path, self.suffixes().wal);
-                let wal = (&*wal, &*self.file, self.kind, self.unlocked.as_ref());
+                let wal = self.wal_of(&wal, spares);
                 self.frames = Frames::of(&during, wal, job).map_err(Untaken::Other)?;
                 self.index = Some(index);
                 return Ok(true);
@@ -554,16 +609,14 @@ impl Source {
             return truncated;
         }
         // All of the WAL is read for this.
-        let may_be_damage = matches!(
-            error.sqlite_error_code(),
-            Some(ErrorCode::SystemIoFailure | ErrorCode::DatabaseCorrupt)
-        );
-        if may_be_damage && let Ok(Some(damage)) = self.wal_damage(job) {
+        if may_be_damage(&error)
+            && let Ok(Some(damage)) = self.wal_damage(job)
+        {
             let name = self.shown.display();
             return Error::Refused(format!(
-                "{name}{} is damaged at byte {}: {}; check the disk, and restore a backup. (Without that file the \
-                 database is as it was at its last checkpoint, or damaged as well.)",
-                PACKED.wal, damage.offset, damage.why
+                "{name}{} is damaged at byte {}: {}; {}. (Without that file the database is as it was at its last \
+                 checkpoint, or damaged as well.)",
+                PACKED.wal, damage.offset, damage.why, damage.advice
             ));
         }
         match self.pending() {
@@ -660,6 +713,14 @@ fn is_busy(error: &rusqlite::Error) -> bool {
     matches!(
         error.sqlite_error_code(),
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked)
+    )
+}
+
+/// SQLite's word for damage, and for what it cannot read.
+fn may_be_damage(error: &rusqlite::Error) -> bool {
+    matches!(
+        error.sqlite_error_code(),
+        Some(ErrorCode::SystemIoFailure | ErrorCode::DatabaseCorrupt)
     )
 }
 

@@ -305,7 +305,7 @@ pub fn content_of<S: Storage>(log: &mut Log<S>, page_size: usize) -> Result<Vec<
 
 /// Whether this is an error that says where.
 pub fn is_damage<T>(result: &Result<T>) -> bool {
-    matches!(result, Err(Error::Damaged { .. }))
+    matches!(result, Err(Error::Damaged { .. } | Error::NoBase { .. }))
 }
 
 /// How many rounds a test runs: more in the long form.

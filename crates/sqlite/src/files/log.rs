@@ -172,7 +172,7 @@ impl LogFile {
             Error::Io(error) => return failed(error),
             Error::OutOfMemory => return failed(io::ErrorKind::OutOfMemory.into()),
             // An I/O error, after which SQLite gives up the transaction.
-            Error::Damaged { .. } | Error::NotNeeded(_) => IOERR_DATA,
+            Error::Damaged { .. } | Error::NoBase { .. } | Error::NotNeeded(_) => IOERR_DATA,
             _ => IOERR,
         };
         let path = self.host_file().path().to_string_lossy();
