@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use litepack::{Job, Key, SalvageOptions, Salvaged};
 use litepack_tests::commandline::{Place, read_elsewhere};
@@ -246,6 +247,53 @@ fn the_file_has_what_a_checkpoint_has_brought_and_nothing_later() {
         }
     }
     assert!(counts[0] == 0 && counts[1] > 5, "{counts:?}");
+}
+
+/// No lock keeps it from that: the page that rotted can be read again, and a program goes on.
+#[test]
+fn what_is_changed_meanwhile_is_not_salvaged() {
+    if !vfs::is_litepack() || vfs::is_encrypted() {
+        return vfs::skip_packed();
+    }
+    let place = Place::new();
+    let path = place.path("a.db");
+    let db = standing(&path, None);
+    let [main, log] = files(&path);
+    drop(db);
+    let mut tried = 0;
+    for at in places(main.len()).take(8) {
+        let mut rotten = main.clone();
+        rotten[at] ^= 1;
+        let copy = put([&rotten, &log]);
+        if open(&copy.path("a.db"), None)
+            .and_then(|db| rows(&db))
+            .is_ok()
+        {
+            continue;
+        }
+        let copy = put([&rotten, &log]);
+        let is_done = AtomicBool::new(false);
+        let go_on = |_: litepack::Progress<'_>| {
+            if is_done.swap(true, Ordering::Relaxed) {
+                return;
+            }
+            std::fs::write(copy.path("a.db"), &main).expect("writable");
+            let db = open(&copy.path("a.db"), None).expect("it opens");
+            run(
+                &db,
+                "update t set v = 'x'; pragma wal_checkpoint(truncate); delete from t where k > 9",
+            );
+        };
+        let job = Job::default().with_progress(&go_on);
+        let options = SalvageOptions::default();
+        let saved = copy.path("saved.db");
+        let found = litepack::salvage(copy.path("a.db"), &saved, &options, &job);
+        assert!(is_done.into_inner());
+        let why = found.expect_err("a mixture").to_string();
+        assert!(why.contains("was changed while it was read"), "{why}");
+        tried += 1;
+    }
+    assert!(tried > 2, "{tried}");
 }
 
 /// Where SQLite reads no page, whether the log follows is still asked.
