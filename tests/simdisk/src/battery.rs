@@ -213,8 +213,8 @@ impl Battery {
     }
 
     /// Syncs that fail once, after which the system gives up what it could not write. Another connection may be there,
-    /// which goes on. Not in WAL mode: when making a database fails, and another connection then makes it, SQLite keeps an
-    /// empty first page, as the counter in the new one is that of its own, and takes it for no database. Plain, too.
+    /// which goes on. Not in WAL mode: when making a database fails, and another connection then makes it, SQLite keeps
+    /// an empty first page and takes it for no database. Plain SQLite does so, too.
     pub fn syncs_that_give_up(&self) {
         for (journal, attach, beside) in [
             (Journal::Delete, false, false),

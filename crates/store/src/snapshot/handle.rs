@@ -288,16 +288,16 @@ impl<R: ReadAt> Snapshot<R> {
     }
 
     /// An error if the newest commit comes before one that this handle has made. Others undo only what they have made
-    /// themselves, so the record was lost. What comes next must not be built on the commit before: what the lost one was
-    /// made from, such as a WAL, is then thought to be in the file.
+    /// themselves, so the record was lost. Nothing may be built on the commit before: what the lost one was made from,
+    /// such as a WAL, is then thought to be in the file.
     #[expect(clippy::indexing_slicing, reason = "a slot is 0 or 1")]
     fn expect_own(&self, newest: &Commit) -> Result<()> {
         let Some(lost) = self.own.filter(|own| *own > newest.record.seq) else {
             return Ok(());
         };
         let why = format!(
-            "commit {lost}, which was made here, is gone, and commit {} is the newest: the disk has lost a write, or the \
-             file was replaced while it was in use",
+            "commit {lost}, which was made here, is gone, and commit {} is the newest: the disk has lost a write, or \
+             the file was replaced while it was in use",
             newest.record.seq
         );
         let slot = SLOT_OFFSETS[1 - newest.slot];

@@ -167,8 +167,8 @@ impl<D: Storage> Store<D> {
         self.committed(Snapshot::refresh)
     }
 
-    /// As [`Store::refresh`], for a caller that has no lock, or had none until now: others may have put the file back to
-    /// an earlier commit, as from a backup. In [`Store::refresh`] it is damage if a commit of this handle is gone.
+    /// As [`Store::refresh`], for a caller that has no lock, or had none until now: others may have put the file back
+    /// to an earlier commit, as from a backup. In [`Store::refresh`] it is damage if a commit of this handle is gone.
     ///
     /// # Errors
     /// As [`Store::refresh`].
