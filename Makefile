@@ -230,7 +230,7 @@ bench-quick: dist-bench ## the same on small data; writes nothing
 
 dist-bench:
 	@scripts/need cargo cc
-	cargo build --profile dist -p litepack-cli -p litepack-bench --bin litepack --bin bench
+	cargo build --profile dist -p litepack-cli -p litepack-bench -p litepack-extension --bin litepack --bin bench --lib
 
 # Parts whose tools are missing are left out, and the page says so.
 INTEGERS := cargo run --profile dist -p litepack-integers --features parquet --bin bench-integers --

@@ -19,6 +19,7 @@ mod load;
 mod log_files;
 mod maintenance;
 mod memory;
+mod new_process;
 mod point_reads;
 mod range_reads;
 mod remote;
@@ -106,6 +107,8 @@ pub fn all() -> Vec<Box<dyn Workload>> {
         Box::new(columns::UPDATE_RANDOM),
         Box::new(apart::Apart),
         Box::new(memory::Memory),
+        Box::new(new_process::FirstTouch),
+        Box::new(new_process::OneQuery),
         Box::new(equal_memory::EqualMemory),
         Box::new(growth::Growth),
     ]
