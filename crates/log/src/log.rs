@@ -417,25 +417,24 @@ impl<S: Storage> Log<S> {
     /// The head of the file is another one. Why it does not follow a file that says this, if it does not.
     fn follow(&mut self, mut head: Vec<u8>, state: Option<&FileState>) -> Result<Option<Refusal>> {
         let keys = self.keys.clone();
-        let decode = |head: &[u8]| Head::decode(head, keys.as_deref());
-        let mut found = decode(&head);
         // Another process may just be writing it.
         for _ in 0..3 {
             let again = self.medium.read(0, HEAD_LEN)?;
             if again == head {
                 break;
             }
-            (found, head) = (decode(&again), again);
+            head = again;
         }
-        match found {
-            Head::Torn if !self.medium.is_blank()? => return Err(nothing_described()),
-            Head::Broken => return Err(nothing_described()),
-            Head::Empty | Head::Torn => {
+        match self.medium.head_of(&head, keys.as_deref())? {
+            Head::Empty => {
                 self.forget();
                 if state.is_some_and(|state| state.is_unfinished) {
                     self.head = head;
                     return Ok(Some(Refusal::Missing));
                 }
+            }
+            Head::Torn | Head::Broken => {
+                return Err(Error::damaged(0, "it begins with no generation"));
             }
             Head::Newest { generation, .. } if self.id() == Some(generation.id) => {
                 if let Some(opened) = &mut self.opened {
@@ -877,10 +876,6 @@ impl<S: Storage> Log<S> {
         }
         self.medium.shorten(size)
     }
-}
-
-fn nothing_described() -> Error {
-    Error::damaged(0, "it begins with no generation")
 }
 
 const NO_HEADER: Error = Error::Refused("a frame before a header");

@@ -3,11 +3,12 @@
 //! The file grows by zeros written ahead, so that a sync of what is written into them need not write how long the file
 //! is.
 
+use litepack_cipher::Keys;
 use litepack_io::memory::{resize, zeros};
 use litepack_io::storage::Storage;
 
 use crate::error::Result;
-use crate::format::head::RECORDS_START;
+use crate::format::head::{Head, RECORDS_START};
 
 /// The file grows by so many bytes.
 const PIECE: u64 = 1 << 16;
@@ -62,6 +63,15 @@ impl<S: Storage> Medium<S> {
         let n = self.storage.read_at(&mut bytes, place)?;
         bytes.truncate(n);
         Ok(bytes)
+    }
+
+    /// Reads these bytes as the head. If only the first slot was written and no record is there, it was torn: the log
+    /// is empty.
+    pub fn head_of(&self, bytes: &[u8], keys: Option<&Keys>) -> Result<Head> {
+        Ok(match Head::decode(bytes, keys) {
+            Head::Torn if self.is_blank()? => Head::Empty,
+            head => head,
+        })
     }
 
     /// Whether nothing is at the place of the first record.

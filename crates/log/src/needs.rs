@@ -131,10 +131,7 @@ fn look<S: Storage>(
         // Both were there together, and none was just being written.
         let (bytes_again, found_again) = (head()?, state()?.flatten());
         if bytes_again == bytes && found_again == found {
-            let head = match Head::decode(&bytes, keys) {
-                Head::Torn if medium.is_blank()? => Head::Empty,
-                head => head,
-            };
+            let head = medium.head_of(&bytes, keys)?;
             return Ok(by_head(head, &bytes, file.map(|_| found.as_ref()), keys));
         }
         (bytes, found) = (bytes_again, found_again);

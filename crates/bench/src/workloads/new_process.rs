@@ -11,7 +11,7 @@ use super::task::{Done, Order, Task};
 use super::{Workload, compared, fingerprint, point_reads};
 use crate::command::run;
 use crate::dataset::Dataset;
-use crate::engines::{Group, file_uri, litepack_command};
+use crate::engines::{Group, litepack_command};
 use crate::lab::{Lab, Scale, Turn};
 use crate::rows::{Cache, Row, Setting, Unit};
 
@@ -81,15 +81,17 @@ enum Host {
     Python,
 }
 
-/// In Python, of which the database is the first argument. The extension, if there is one, is the second.
+/// In Python. Its arguments are the database, the query, and the extension if there is one. A Python that loads no
+/// extensions fails on plain databases, too, and is left out.
 const PYTHON: &str = "
 import sqlite3, sys
-if len(sys.argv) > 2:
+sqlite3.Connection.enable_load_extension
+if len(sys.argv) > 3:
     loader = sqlite3.connect(':memory:')
     loader.enable_load_extension(True)
-    loader.load_extension(sys.argv[2])
+    loader.load_extension(sys.argv[3])
 db = sqlite3.connect(sys.argv[1], uri=True)
-print(db.execute('select data from title where id = 4711').fetchone()[0])
+print(db.execute(sys.argv[2]).fetchone()[0])
 ";
 
 impl Host {
@@ -117,7 +119,7 @@ impl Host {
                 command.args([":memory:", &load, &format!(".open {uri}"), SQL])
             }
             (Self::Shell | Self::OwnShell, _) => command.args([uri, SQL]),
-            (Self::Python, extension) => command.args(["-c", PYTHON, uri]).args(extension),
+            (Self::Python, extension) => command.args(["-c", PYTHON, uri, SQL]).args(extension),
         };
         Ok(command)
     }
@@ -175,11 +177,8 @@ impl OneQuery {
                 let path = lab.prepared(&**engine, DATA)?;
                 let is_plain = index == 0;
                 Ok(Contestant {
-                    path: path.clone(),
-                    uri: match is_plain {
-                        true => file_uri(&path),
-                        false => engine.uri(&path),
-                    },
+                    uri: engine.uri(&path),
+                    path,
                     extension: (!is_plain).then(|| extension.to_owned()),
                 })
             })

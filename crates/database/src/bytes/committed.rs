@@ -28,7 +28,7 @@ use crate::{Job, Result};
 /// Frames that are read between two looks whether to stop.
 const FRAMES_AT_ONCE: u32 = 256;
 
-/// What is committed in a WAL.
+/// The committed frames of a WAL.
 #[derive(Debug, Default)]
 pub(super) struct Committed {
     /// Where the newest version of each page is in the WAL.

@@ -100,9 +100,9 @@ pub struct WalOf<'a> {
     pub wal: &'a Path,
     /// The file of the database.
     pub database: &'a File,
-    /// What that is.
+    /// Its kind.
     pub kind: FileKind,
-    /// What opens it, if it is encrypted.
+    /// The keys of one that is encrypted.
     pub unlocked: Option<&'a Unlocked>,
     /// Other copies of it, for pages that the WAL stands on.
     pub spares: &'a [Arc<dyn Spare>],
@@ -251,7 +251,7 @@ pub struct Bytes<'a> {
     pub frames: Option<&'a Frames>,
     /// Pages that are zeros.
     pub free: Option<&'a FreePages>,
-    /// What opens it, if it is encrypted.
+    /// The keys of one that is encrypted.
     pub unlocked: Option<&'a Unlocked>,
 }
 

@@ -146,7 +146,7 @@ pub struct LogDamage {
     pub offset: u64,
     /// The defect, in words.
     pub why: String,
-    /// What to do about it.
+    /// The way out.
     pub advice: &'static str,
 }
 

@@ -177,7 +177,7 @@ impl Held {
 }
 
 impl Since {
-    /// What is left of a part of the file without the ranges that were touched.
+    /// The rest of a part of the file without the ranges that were touched.
     fn untouched(
         &self,
         part: Range<FileOffset>,

@@ -251,7 +251,7 @@ impl<D: Storage> Store<D> {
         if let Needed::Commit(of) = &needed
             && self.is_newest(of, &commit.record)
         {
-            // What is free in it is none of it.
+            // None of it is free.
             return Ok(0);
         }
         let mut space = load_space(&self.snapshot, &commit.record)?;
