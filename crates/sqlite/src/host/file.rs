@@ -1,13 +1,13 @@
 //! A file of the host's VFS: the medium of a store, and what has the locks and the WAL index of a database.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::hash::{BuildHasher as _, RandomState};
 use std::io;
 use std::ops::Range;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use litepack_io::storage::{ReadAt, Storage};
@@ -47,7 +47,6 @@ pub(crate) struct HostFile {
     path: CString,
     /// How SQLite wants the file synced.
     sync_flags: Cell<c_int>,
-    cold: RefCell<ColdPrefetch>,
     /// The first region of the WAL index, while it is mapped.
     index: Cell<*mut c_void>,
     /// Whether it may be written.
@@ -58,16 +57,20 @@ pub(crate) struct HostFile {
 /// A look at a file that is open, for the WAL beside it, and for as long as it is. SQLite uses a connection's files in one
 /// thread at a time.
 #[derive(Debug, Default)]
-pub(crate) struct Peek(AtomicPtr<sqlite3_file>);
+pub(crate) struct Peek {
+    file: AtomicPtr<sqlite3_file>,
+    /// How the file was read, also by who has it open.
+    cold: Mutex<ColdPrefetch>,
+}
 
 impl Peek {
     pub(crate) fn is_open(&self) -> bool {
-        !self.0.load(Ordering::Acquire).is_null()
+        !self.file.load(Ordering::Acquire).is_null()
     }
 
     /// The methods of the file while it is open.
     fn open(&self) -> io::Result<(*mut sqlite3_file, &sqlite3_io_methods)> {
-        let file = self.0.load(Ordering::Acquire);
+        let file = self.file.load(Ordering::Acquire);
         // SAFETY: the pointer is that of a file that is open, or null: who closes it says so first, in the same thread.
         // The methods of an open file are constant data of its VFS.
         let methods = unsafe { file.as_ref().and_then(|file| file.pMethods.as_ref()) };
@@ -77,17 +80,45 @@ impl Peek {
 
     /// Reads the first bytes of the file; what it does not have are zeros.
     pub(crate) fn head(&self, head: &mut [u8]) -> io::Result<()> {
-        self.read_part(head, 0)
+        self.read_part(head, 0).map(drop)
     }
 
-    /// Fills a part of at most [`PART_MAX`] bytes; behind the end of the file a VFS fills up with zeros.
-    fn read_part(&self, part: &mut [u8], at: u64) -> io::Result<()> {
+    /// Fills a part of at most [`PART_MAX`] bytes, and says whether the file has all of it: behind its end a VFS fills up
+    /// with zeros.
+    fn read_part(&self, part: &mut [u8], at: u64) -> io::Result<bool> {
         let (file, methods) = self.open()?;
         let (to, len) = (part.as_mut_ptr().cast::<c_void>(), part.len() as c_int);
         // SAFETY: the file is open and the buffer holds its length.
         match unsafe { call!(methods, xRead(file, to, len, at as i64)) } {
-            IOERR_SHORT_READ => Ok(()),
-            code => from_host(code),
+            IOERR_SHORT_READ => Ok(false),
+            code => from_host(code).map(|()| true),
+        }
+    }
+
+    /// Does a read at `offset`, and has the file read ahead if its reads are slow.
+    fn noting_time<T>(&self, offset: u64, read: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+        let block = self.cold().before(offset);
+        if let Some(block) = block {
+            self.bring(block);
+        }
+        let begun = Instant::now();
+        let done = read()?;
+        let len = || ReadAt::len(self).unwrap_or(u64::MAX);
+        let memory = litepack_io::limits::memory();
+        self.cold().after(begun.elapsed(), len, memory);
+        Ok(done)
+    }
+
+    fn cold(&self) -> MutexGuard<'_, ColdPrefetch> {
+        self.cold.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has the system read a part of the file. An error there is not reported until the part is asked for.
+    fn bring(&self, block: Range<u64>) {
+        if let Ok(mut bytes) = litepack_io::memory::zeros((block.end - block.start) as usize) {
+            for (part, at) in bytes.chunks_mut(PART_MAX).zip(block.step_by(PART_MAX)) {
+                let _ = self.read_part(part, at);
+            }
         }
     }
 
@@ -112,8 +143,15 @@ impl Peek {
 /// Of what has a checksum: where the system gives less than there is, zeros stand in its place.
 impl ReadAt for Peek {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
-        for (part, at) in buf.chunks_mut(PART_MAX).zip((offset..).step_by(PART_MAX)) {
-            self.read_part(part, at)?;
+        let is_whole = self.noting_time(offset, || {
+            let mut is_whole = true;
+            for (part, at) in buf.chunks_mut(PART_MAX).zip((offset..).step_by(PART_MAX)) {
+                is_whole &= self.read_part(part, at)?;
+            }
+            Ok(is_whole)
+        })?;
+        if is_whole {
+            return Ok(buf.len());
         }
         let left = ReadAt::len(self)?.saturating_sub(offset);
         Ok(usize::try_from(left).map_or(buf.len(), |left| left.min(buf.len())))
@@ -211,10 +249,12 @@ impl HostFile {
             path,
             // Until SQLite says how, which is when a new file gets its head: nothing stands on less than that.
             sync_flags: Cell::new(SYNC_NORMAL),
-            cold: RefCell::default(),
             index: Cell::new(std::ptr::null_mut()),
             index_is_writable: Cell::new(false),
-            peek: Arc::new(Peek(AtomicPtr::new(file))),
+            peek: Arc::new(Peek {
+                file: AtomicPtr::new(file),
+                cold: Mutex::default(),
+            }),
         }
     }
 
@@ -275,7 +315,9 @@ impl HostFile {
 
     /// Closes the file, after which nothing may be done with it. Does nothing if it is closed.
     pub(crate) fn close(&self) -> Code {
-        self.peek.0.store(std::ptr::null_mut(), Ordering::Release);
+        self.peek
+            .file
+            .store(std::ptr::null_mut(), Ordering::Release);
         // SAFETY: the memory is as `open` made it. A file has methods from when it is opened until it is
         // closed.
         unsafe {
@@ -549,16 +591,7 @@ impl Words for HostFile {
 
 impl ReadAt for HostFile {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
-        let block = self.cold.borrow_mut().before(offset);
-        if let Some(block) = block {
-            self.bring(block);
-        }
-        let begun = Instant::now();
-        let read = self.read_now(buf, offset)?;
-        let len = || ReadAt::len(self).unwrap_or(u64::MAX);
-        let memory = litepack_io::limits::memory();
-        self.cold.borrow_mut().after(begun.elapsed(), len, memory);
-        Ok(read)
+        self.peek.noting_time(offset, || self.read_now(buf, offset))
     }
 
     fn len(&self) -> io::Result<u64> {
@@ -689,13 +722,6 @@ impl HostFile {
             done += part.len();
         }
         Ok(done)
-    }
-
-    /// Has the system read a part of the file. An error there is not reported until the part is asked for.
-    fn bring(&self, block: Range<u64>) {
-        if let Ok(mut bytes) = litepack_io::memory::zeros((block.end - block.start) as usize) {
-            let _ = self.read_now(&mut bytes, block.start);
-        }
     }
 
     /// How much of `wanted` bytes to ask for. Only at the head of the file the length is asked for first:
