@@ -91,6 +91,11 @@ pub trait BoundTo {
     fn base_page(&self, _commit: &BaseCommit, _page: u32, _buf: &mut [u8]) -> io::Result<bool> {
         Ok(false)
     }
+
+    /// The same, if it takes no read of the page. False as well if it does, or if it cannot be read.
+    fn base_page_at_hand(&self, _commit: &BaseCommit, _page: u32, _buf: &mut [u8]) -> bool {
+        false
+    }
 }
 
 /// Nothing that changes.

@@ -214,11 +214,7 @@ impl Opened {
         self.index.note(frame.number, place, has_header, has_page)?;
         // Which page is in half a frame is not known here: others stand on the version before then.
         if let (Some(header), Some(page)) = (frame.header, frame.page) {
-            let budget = match page.form {
-                Form::First(_) => first_budget(self.generation.page_size),
-                _ => page.stored.len(),
-            };
-            (self.versions).note(page_of(&header), place, page.form, budget);
+            (self.versions).note(page_of(&header), place, page.form, page.stored.len());
         }
         Ok(())
     }
@@ -358,11 +354,6 @@ impl LoadedFrame {
         let frame = frame.filter(|frame| number.is_none_or(|number| number == frame.number));
         frame.ok_or_else(|| Error::damaged(self.place, "another frame is there"))
     }
-}
-
-/// How many bytes the changes to a page of the file may take, and those to them: what it takes by itself is not known.
-pub(crate) fn first_budget(page_size: usize) -> usize {
-    page_size / 4
 }
 
 /// The version that one of this form stands on, of those less than `limit` differences deep.

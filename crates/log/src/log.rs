@@ -9,7 +9,7 @@ use litepack_io::cache::Cache;
 use litepack_io::memory::{append, copy, with_room, zeros};
 use litepack_io::storage::Storage;
 
-use crate::base;
+use crate::base::{self, BaseReads};
 use crate::binding::{BoundTo, End, FileState, Needed, Refusal, Verdict};
 use crate::error::{Error, Result};
 use crate::format::head::{
@@ -18,7 +18,7 @@ use crate::format::head::{
 use crate::format::record::{
     Base, DEPTH_MAX, FRAME_HEADER_LEN, Form, Frame, PageVersion, is_commit, page_of, sum_of,
 };
-use crate::generation::{Opened, base_of, first_budget};
+use crate::generation::{Opened, base_of};
 use crate::medium::Medium;
 use crate::needs::{self, LOOKS_MAX, Synced};
 use crate::pages::Pages;
@@ -26,9 +26,6 @@ use crate::pages::Pages;
 /// Once a generation has begun, the file is cut to so many bytes. SQLite's own limit (`journal_size_limit`) compares the
 /// size of the WAL, which is that of its newest generation.
 const LEN_KEPT: u64 = 16 << 20;
-/// After so many first versions in a row that do not stand on the file only one of so many is tried. In a large
-/// transaction most pages are new, and to read what the file has takes longer than to compress them.
-const VAIN_MAX: u32 = 16;
 
 /// A log that is open. Others may have the same file open; SQLite's locks decide which of them writes.
 pub struct Log<S> {
@@ -50,8 +47,8 @@ pub struct Log<S> {
     synced: Synced,
     pages: Pages,
     half: Option<Half>,
-    /// First versions since one stood on the file.
-    in_vain: u32,
+    /// Whether pages that versions may stand on are worth reading.
+    reads: BaseReads,
     /// What the caller says of others, and what it said when this handle last looked.
     view: Option<u64>,
     seen: Option<u64>,
@@ -101,7 +98,7 @@ impl<S: Storage> Log<S> {
             synced: Synced::default(),
             pages: Pages::default(),
             half: None,
-            in_vain: 0,
+            reads: BaseReads::default(),
             view: None,
             seen: None,
             is_begun: false,
@@ -793,15 +790,34 @@ impl<S: Storage> Log<S> {
         stored: &mut Vec<u8>,
     ) -> Result<Form> {
         let opened = self.opened.as_ref().ok_or(NO_HEADER)?;
-        if let Some((base, budget)) = opened.versions.base(number)
-            && self.encode_changes(base, page, budget, stored)?
-        {
-            return Ok(Form::Changes(base));
+        if let Some((base, alone)) = opened.versions.base(number) {
+            let budget = alone.unwrap_or(guessed_budget(page.len()));
+            if self.encode_changes(base, page, budget, stored)? {
+                let form = Form::Changes(base);
+                return match alone {
+                    Some(_) => Ok(form),
+                    None => self.or_whole(form, page, stored),
+                };
+            }
         }
-        if let Some(form) = self.encode_first(number, page, stored, has_header)? {
+        match self.encode_first(number, page, stored, has_header)? {
+            Some(form) => self.or_whole(form, page, stored),
+            None => self.pages.encode_whole(page, stored),
+        }
+    }
+
+    /// The whole page in place of changes, if it takes fewer bytes. It is only tried where that may be.
+    fn or_whole(&mut self, form: Form, page: &[u8], stored: &mut Vec<u8>) -> Result<Form> {
+        if stored.len() <= page.len() / 8 {
             return Ok(form);
         }
-        self.pages.encode_whole(page, stored)
+        let mut whole = Vec::new();
+        let form_alone = self.pages.encode_whole(page, &mut whole)?;
+        if whole.len() >= stored.len() {
+            return Ok(form);
+        }
+        *stored = whole;
+        Ok(form_alone)
     }
 
     /// The same as what changed since the commit that the generation stands on, if that is short.
@@ -817,19 +833,11 @@ impl<S: Storage> Log<S> {
         let Some(generation) = generation.filter(stands) else {
             return Ok(None);
         };
-        self.in_vain = self.in_vain.wrapping_add(1);
-        if self.in_vain > VAIN_MAX && !self.in_vain.is_multiple_of(VAIN_MAX) {
-            return Ok(None);
-        }
-        let Some(base) = base::to_stand_on(self.file.as_deref(), generation, number)? else {
-            return Ok(None);
-        };
-        let budget = first_budget(page.len());
-        if !Pages::encode_changes(page, &base, budget, stored)? {
-            return Ok(None);
-        }
-        self.in_vain = 0;
-        Ok(Some(Form::First(sum_of(&base))))
+        let file = self.file.as_deref();
+        base::with_page(file, generation, number, &mut self.reads, |base| {
+            let fits = Pages::encode_changes(page, base, guessed_budget(page.len()), stored)?;
+            Ok(fits.then(|| Form::First(sum_of(base))))
+        })
     }
 
     /// The same as what changed since an earlier version; false if that takes more than `budget`.
@@ -879,6 +887,11 @@ impl<S: Storage> Log<S> {
 }
 
 const NO_HEADER: Error = Error::Refused("a frame before a header");
+
+/// How many bytes changes to a page may take, if it is not known what it takes by itself.
+fn guessed_budget(page_size: usize) -> usize {
+    page_size / 4
+}
 
 /// Bytes of a frame: header and page.
 fn frame_len(generation: &Generation) -> usize {

@@ -19,24 +19,24 @@ pub(crate) struct Versions {
 
 #[derive(Clone, Copy, Debug)]
 struct Chain {
-    /// The last version that stands on none in the log, and how many bytes the changes to it may take.
+    /// The last version that stands on none in the log, and how many bytes it takes if it stands on none at all.
     whole: u64,
-    budget: usize,
+    alone: Option<usize>,
     /// The newest version, and how many differences it has below it.
     newest: u64,
     depth: u8,
 }
 
 impl Versions {
-    /// The base of the next version of a page, if one is known, and how many bytes the changes may take: with more than
-    /// that a whole one is shorter.
-    pub fn base(&self, page: u32) -> Option<(Base, usize)> {
+    /// The base of the next version of a page, if one is known, and how many bytes a whole one took, if that is known: with
+    /// more changes than that another whole one is shorter.
+    pub fn base(&self, page: u32) -> Option<(Base, Option<usize>)> {
         let chain = self.newer.get(&page).or_else(|| self.older.get(&page))?;
         let (place, depth) = match chain.depth {
             DEPTH_MAX => (chain.whole, 1),
             depth => (chain.newest, depth + 1),
         };
-        Some((Base { place, depth }, chain.budget))
+        Some((Base { place, depth }, chain.alone))
     }
 
     /// The newest version of a page, if it is known.
@@ -45,8 +45,8 @@ impl Versions {
         Some(chain.newest)
     }
 
-    /// A version of a page is at `place`. If it stands on none, changes to it may take so many bytes.
-    pub fn note(&mut self, page: u32, place: u64, form: Form, budget: usize) {
+    /// A version of a page is at `place`, of so many bytes.
+    pub fn note(&mut self, page: u32, place: u64, form: Form, len: usize) {
         let known = self
             .newer
             .get(&page)
@@ -55,7 +55,7 @@ impl Versions {
         let chain = match form.base() {
             None => Some(Chain {
                 whole: place,
-                budget,
+                alone: (!matches!(form, Form::First(_))).then_some(len),
                 newest: place,
                 depth: 0,
             }),
@@ -97,8 +97,8 @@ mod tests {
         versions.note(7, 100, Form::Zstd, 900);
         let mut found = Vec::new();
         for version in 1..20 {
-            let (base, budget) = versions.base(7).unwrap();
-            assert!(base.depth <= DEPTH_MAX && budget == 900);
+            let (base, alone) = versions.base(7).unwrap();
+            assert!(base.depth <= DEPTH_MAX && alone == Some(900));
             found.push(base.place - 100);
             versions.note(7, 100 + version, Form::Changes(base), 10);
         }
@@ -108,6 +108,10 @@ mod tests {
         assert_eq!(found, expected);
         versions.note(7, 200, Form::Raw, 4096);
         assert_eq!(versions.base(7).map(|(base, _)| base.place), Some(200));
+        // A page of the file is not a version that was stored alone.
+        versions.note(7, 300, Form::First(1), 80);
+        let (base, alone) = versions.base(7).unwrap();
+        assert_eq!((base.place, base.depth, alone), (300, 1, None));
     }
 
     #[test]

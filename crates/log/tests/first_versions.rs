@@ -96,6 +96,70 @@ fn a_first_version_takes_what_changed_since_the_commit_and_stands_on_no_other_pa
     });
 }
 
+/// SQLite takes pages from its free list without reading them. What the file has of such a page is of no use.
+#[test]
+fn pages_that_do_not_serve_are_not_read_from_the_disk_each_time() {
+    for is_at_hand in [false, true] {
+        let mut random = SplitMix64::new(3);
+        let count = 1100;
+        let pages: HashMap<_, _> = (1..=count)
+            .map(|page| (page, noise(&mut random, PAGE)))
+            .collect();
+        let (storage, file) = (Disk::default(), File::new(1, pages.clone()));
+        file.is_at_hand(is_at_hand);
+        let mut writer = log(&storage, &file);
+        writer.write(&header(PAGE, 1), 0).unwrap();
+        let mut stand = 0;
+        for page in 1..=count {
+            let (_, before, _) = writer.reached();
+            let serves = page % 11 == 0;
+            let content = match serves {
+                true => [&[1], &pages[&page][1..]].concat(),
+                false => noise(&mut random, PAGE),
+            };
+            (writer.write(&frame(page, &content), offset(u64::from(page)))).unwrap();
+            let (_, after, _) = writer.reached();
+            stand += usize::from(after.place < before.place + 200);
+        }
+        match is_at_hand {
+            true => assert_eq!((file.pages_read(), stand), (0, count as usize / 11)),
+            false => assert!((10..300).contains(&file.pages_read())),
+        }
+    }
+}
+
+/// Changes all over a page may take more than the page.
+#[test]
+fn a_page_that_compresses_to_less_than_its_changes_is_stored_alone() {
+    both(|| {
+        let size = 4096;
+        let text = |word: &[u8]| [word].repeat(size / word.len()).concat();
+        let before = text(b"one word and ano");
+        let (storage, file) = (
+            Disk::default(),
+            File::new(1, HashMap::from([(2, before.clone())])),
+        );
+        let mut writer = log(&storage, &file);
+        writer.write(&header(size, 1), 0).unwrap();
+        let (mut content, mut expected) = (before, Vec::new());
+        for (frames, other) in [b"this", b"that"].into_iter().enumerate() {
+            let (_, from, _) = writer.reached();
+            for place in (0..size).step_by(64) {
+                content[place..place + 12].copy_from_slice(&text(other)[..12]);
+            }
+            let at = 32 + frames * (size + 24);
+            writer.write(&frame(2, &content), at as u64).unwrap();
+            let (_, to, _) = writer.reached();
+            assert!(to.place < from.place.max(4096) + 400, "{from:?} {to:?}");
+            expected.push((at + 24, content.clone()));
+        }
+        let found = content_of(&mut log(&storage, &file), size).unwrap();
+        for (at, content) in expected {
+            assert!(found[at..at + size] == content);
+        }
+    });
+}
+
 /// A commit does not fail because a page of the file cannot be read, or because that is interrupted.
 #[test]
 fn who_writes_needs_no_page_of_the_file() {

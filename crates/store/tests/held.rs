@@ -337,6 +337,45 @@ fn a_commit_that_keeps_the_numbers_keeps_the_flag() {
     assert!(base(&store).is_none());
 }
 
+#[test]
+fn a_page_of_a_former_commit_is_had_from_the_cache_without_a_read_or_not_at_all() {
+    let others = Others::new();
+    let read = Arc::new(AtomicUsize::new(0));
+    let disk = Watched::new(MemoryStorage::default(), |call| {
+        read.fetch_add(
+            usize::from(matches!(call, Call::Read { .. })),
+            Ordering::Relaxed,
+        );
+        Ok(())
+    });
+    let mut rng = SmallRng::seed_from_u64(1);
+    let mut store = open(&disk, &others);
+    let mut pages = Pages::new();
+    fill(&mut store, &mut rng, &mut pages, 0..300);
+    number(&mut store, &mut rng);
+    store.flush().unwrap();
+    let record = stand(&store, &others);
+    let mut former = Snapshot::at(&disk, &record, store.keys(), &options()).unwrap();
+    let mut bytes = vec![0; PAGE];
+    // The map is read.
+    assert!(!former.read_cached(7 * PAGE as u64, &mut bytes).unwrap());
+    let reads = || read.load(Ordering::Relaxed);
+    let before = reads();
+    assert!(!former.read_cached(8 * PAGE as u64, &mut bytes).unwrap());
+    assert_eq!(reads(), before);
+    former.read(7 * PAGE as u64, &mut bytes).unwrap();
+    let before = reads();
+    assert!(before > 0);
+    bytes.fill(0);
+    assert!(former.read_cached(7 * PAGE as u64, &mut bytes).unwrap());
+    assert!(bytes == pages[&7] && reads() == before);
+    // Parts of pages, and an end.
+    let part = &mut bytes[..100];
+    assert!(former.read_cached(7 * PAGE as u64 + 50, part).unwrap());
+    assert!(*part == pages[&7][50..150]);
+    assert!(!former.read_cached(300 * PAGE as u64, &mut bytes).unwrap());
+}
+
 /// One writer knows what is free in its own commit, however many pieces that is.
 #[test]
 fn to_hold_the_newest_commit_nothing_is_read() {

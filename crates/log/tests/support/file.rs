@@ -33,6 +33,9 @@ struct Inner {
     random: SplitMix64,
     steps: Vec<Step>,
     fails: bool,
+    is_at_hand: bool,
+    /// How many pages were read from the disk.
+    read: usize,
 }
 
 impl File {
@@ -50,7 +53,19 @@ impl File {
             random: SplitMix64::new(seed),
             steps: Vec::new(),
             fails: false,
+            is_at_hand: false,
+            read: 0,
         })))
+    }
+
+    /// From now on all pages are in memory, or none.
+    pub fn is_at_hand(&self, is_at_hand: bool) {
+        self.inner().is_at_hand = is_at_hand;
+    }
+
+    /// How many pages were read from the disk.
+    pub fn pages_read(&self) -> usize {
+        self.inner().read
     }
 
     /// From now on pages cannot be read, or can.
@@ -147,7 +162,28 @@ impl File {
             random: SplitMix64::new(seed),
             steps: Vec::new(),
             fails: false,
+            is_at_hand: inner.is_at_hand,
+            read: 0,
         })))
+    }
+}
+
+impl File {
+    fn page(&self, commit: &BaseCommit, page: u32, buf: &mut [u8]) -> io::Result<bool> {
+        let seq = u64::from_le_bytes(commit.0[..8].try_into().unwrap());
+        let inner = self.inner();
+        if inner.fails {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
+        let pages = inner.pages.get(&seq);
+        let pages = pages.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))?;
+        let found = pages
+            .get(&page)
+            .filter(|content| content.len() == buf.len());
+        if let Some(content) = found {
+            buf.copy_from_slice(content);
+        }
+        Ok(found.is_some())
     }
 }
 
@@ -179,19 +215,12 @@ impl BoundTo for File {
     }
 
     fn base_page(&self, commit: &BaseCommit, page: u32, buf: &mut [u8]) -> io::Result<bool> {
-        let seq = u64::from_le_bytes(commit.0[..8].try_into().unwrap());
-        let inner = self.inner();
-        if inner.fails {
-            return Err(io::ErrorKind::Interrupted.into());
-        }
-        let pages = inner.pages.get(&seq);
-        let pages = pages.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))?;
-        let found = pages
-            .get(&page)
-            .filter(|content| content.len() == buf.len());
-        if let Some(content) = found {
-            buf.copy_from_slice(content);
-        }
-        Ok(found.is_some())
+        self.inner().read += 1;
+        self.page(commit, page, buf)
+    }
+
+    fn base_page_at_hand(&self, commit: &BaseCommit, page: u32, buf: &mut [u8]) -> bool {
+        let is_at_hand = self.inner().is_at_hand;
+        is_at_hand && self.page(commit, page, buf).unwrap_or(false)
     }
 }

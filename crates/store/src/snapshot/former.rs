@@ -32,16 +32,43 @@ impl<R: ReadAt> FormerPages<R> {
         page: &mut [u8],
         open: impl FnOnce() -> Result<Snapshot<R>>,
     ) -> io::Result<bool> {
+        let read = self.with(record, number, page, open, |database, offset, page| {
+            Ok(database.read(offset, page)? == page.len())
+        });
+        read.map_err(as_io)
+    }
+
+    /// The same if the page is in the cache of that file. False as well if it is not, or cannot be read: `page` is in no
+    /// known state then.
+    pub fn read_cached(
+        &self,
+        record: &CommitRecord,
+        number: u32,
+        page: &mut [u8],
+        open: impl FnOnce() -> Result<Snapshot<R>>,
+    ) -> bool {
+        let read = self.with(record, number, page, open, Snapshot::read_cached);
+        read.unwrap_or(false)
+    }
+
+    /// Does `read` with the file at that commit and the offset of the page; false if no page has this number.
+    fn with(
+        &self,
+        record: &CommitRecord,
+        number: u32,
+        page: &mut [u8],
+        open: impl FnOnce() -> Result<Snapshot<R>>,
+        read: impl FnOnce(&mut Snapshot<R>, u64, &mut [u8]) -> Result<bool>,
+    ) -> Result<bool> {
         let mut opened = self.0.borrow_mut();
         let (_, database) = match opened.take().filter(|(known, _)| known == record) {
             Some(known) => opened.insert(known),
-            None => opened.insert((*record, open().map_err(as_io)?)),
+            None => opened.insert((*record, open()?)),
         };
-        let Some(before) = number.checked_sub(1) else {
-            return Ok(false);
-        };
-        let read = database.read(u64::from(before) * page.len() as u64, page);
-        Ok(read.map_err(as_io)? == page.len())
+        let before = number.checked_sub(1);
+        before.map_or(Ok(false), |before| {
+            read(database, u64::from(before) * page.len() as u64, page)
+        })
     }
 }
 

@@ -351,6 +351,15 @@ impl<R: ReadAt> Snapshot<R> {
         Err(Error::Conflict)
     }
 
+    /// Fills `buf` with the database's bytes from `offset`, if the cache has them. False if not, or if the database ends
+    /// before: then `buf` is in no known state. Of the file only the map is read.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] for the map, the medium's.
+    pub fn read_cached(&mut self, offset: u64, buf: &mut [u8]) -> Result<bool> {
+        self.pages.read_cached(&self.image, offset, buf)
+    }
+
     /// Does `work`, which reads much, and does it again at the newer commit if it met damage and others have committed
     /// meanwhile: they may have reused what it read. `is_sound` recognises damage that `work` only noted.
     ///

@@ -1,5 +1,7 @@
 //! Reading pages: the unit's entry in the page map, then the cache, else the extent, verified and decoded.
 
+use std::ops::Range;
+
 use litepack_io::scans::Scans;
 use litepack_io::storage::ReadAt;
 
@@ -27,6 +29,27 @@ impl Overlay for NoOverlay {
     fn unit(&self, _: Unit) -> Option<&[u8]> {
         None
     }
+}
+
+/// The parts of units that make up `len` bytes of a database from `offset` on: each unit, where the part begins in it, and
+/// which of the bytes it is.
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "a place in a unit is less than its size"
+)]
+fn parts(
+    unit_size: u32,
+    offset: u64,
+    len: usize,
+) -> impl Iterator<Item = (Unit, usize, Range<usize>)> {
+    let mut done = 0;
+    std::iter::from_fn(move || {
+        let at = offset + done as u64;
+        let within = (at % u64::from(unit_size)) as usize;
+        let part = done..(done + unit_size as usize - within).min(len);
+        done = part.end;
+        (!part.is_empty()).then(|| (Unit::holding(at, unit_size), within, part))
+    })
 }
 
 /// The reading side of a handle.
@@ -87,15 +110,8 @@ impl<R: ReadAt> PageReader<R> {
         buf: &mut [u8],
     ) -> Result<usize> {
         let available = image.size.saturating_sub(offset).min(buf.len() as u64) as usize;
-        let unit_size = u64::from(image.unit_size);
-        let mut done = 0;
-        while done < available {
-            let at = offset + done as u64;
-            let unit = Unit::holding(at, image.unit_size);
-            let within = (at % unit_size) as usize;
-            let len = (unit_size as usize - within).min(available - done);
-            self.read_within(image, newer, unit, within, &mut buf[done..done + len])?;
-            done += len;
+        for (unit, within, part) in parts(image.unit_size, offset, available) {
+            self.read_within(image, newer, unit, within, &mut buf[part])?;
         }
         if offset == 0
             && let Some(page_size) = litepack_btree::page_size(&buf[..available])
@@ -103,6 +119,45 @@ impl<R: ReadAt> PageReader<R> {
             image.page_size = page_size;
         }
         Ok(available)
+    }
+
+    /// Fills `buf` with the image's bytes from `offset`, if the image has so many and the pages are in the cache. If not,
+    /// no page is read from the file, and `buf` is in no known state.
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "parts are within the length of `buf`; `within` and their lengths are within a unit"
+    )]
+    pub(crate) fn read_cached(
+        &mut self,
+        image: &Image,
+        offset: u64,
+        buf: &mut [u8],
+    ) -> Result<bool> {
+        if image.size.saturating_sub(offset) < buf.len() as u64 {
+            return Ok(false);
+        }
+        let mut page = litepack_io::memory::zeros(image.unit_size as usize)?;
+        for (unit, within, part) in parts(image.unit_size, offset, buf.len()) {
+            let entry = self.entry(image, unit)?;
+            let cache = &self.medium.cache;
+            let is_cached = match entry.is_alone() {
+                _ if entry.is_zero() => {
+                    page.fill(0);
+                    true
+                }
+                true => cache.read_page(&entry, &mut page, true),
+                false => {
+                    let source = image.source(unit, &entry, &self.medium)?;
+                    cache.read_page(&source, &mut page, true)
+                }
+            };
+            if !is_cached {
+                return Ok(false);
+            }
+            let to = &mut buf[part];
+            to.copy_from_slice(&page[within..within + to.len()]);
+        }
+        Ok(true)
     }
 
     /// Fills `buf` from one unit, starting `within` it.
