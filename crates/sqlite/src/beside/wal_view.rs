@@ -314,6 +314,11 @@ impl BoundTo for DatabaseOf {
         let record = CommitRecord(commit.0);
         (self.pages).read(&record, page, buf, || self.at(&record))
     }
+
+    fn base_page_at_hand(&self, commit: &BaseCommit, page: u32, buf: &mut [u8]) -> bool {
+        let record = CommitRecord(commit.0);
+        (self.pages).read_cached(&record, page, buf, || self.at(&record))
+    }
 }
 
 #[cfg(test)]
