@@ -22,6 +22,7 @@ pub mod commandline;
 pub mod content;
 pub mod damage;
 pub mod generate;
+pub mod logs;
 pub mod machine;
 pub mod outcome;
 pub mod pair;

@@ -8,6 +8,8 @@
 //! worker ask PATH                                 a line of SQL from standard input after the other; their first values
 //! ```
 //!
+//! With LITEPACK_STANDING=1 in the environment logs stand on small databases, too.
+//!
 //! Exit code 1 and a message on standard error when something failed that may not fail.
 
 use litepack_tests::bank::{self, Role};
@@ -20,6 +22,9 @@ use std::time::Duration;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if std::env::var_os("LITEPACK_STANDING").is_some_and(|value| value == "1") {
+        litepack_sqlite::let_logs_stand_from(1);
+    }
     match run(&arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {

@@ -4,6 +4,7 @@
 
 use litepack_simdisk::count_trials;
 use litepack_tests::bank::{self, Role};
+use litepack_tests::logs::stands;
 use litepack_tests::programs::Listened;
 use litepack_tests::rng::Rng;
 use litepack_tests::{churn, content, programs, scale, seeds, vfs};
@@ -12,9 +13,18 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-fn spawn(arguments: &[&str]) -> Child {
+/// Whether the logs of the processes that are killed stand on databases of any size, or on large ones alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Logs {
+    AsUsual,
+    Stand,
+}
+
+fn spawn(arguments: &[&str], logs: Logs) -> Child {
+    let stand = if logs == Logs::Stand { "1" } else { "0" };
     Command::new(env!("CARGO_BIN_EXE_worker"))
         .args(arguments)
+        .env("LITEPACK_STANDING", stand)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -51,8 +61,9 @@ fn kill_after(mut child: Child, time: Duration) -> Vec<i64> {
 }
 
 /// Kills again and again on one database that lives through all of it.
-fn run_trials(journals: &[&str]) {
+fn run_trials(journals: &[&str], logs: Logs) {
     let trials = scale(8, 70);
+    let mut stood = 0;
     for seed in seeds(journals.len() as u64 * 100, scale(1, 3)) {
         let mut rng = Rng::new(seed);
         let directory = tempfile::tempdir().expect("a temporary directory");
@@ -70,8 +81,11 @@ fn run_trials(journals: &[&str]) {
             println!("seed {seed}, trial {trial}: {journal}, {synchronous}, {millis} ms");
             let text = path.to_str().expect("UTF-8");
             let child_seed = rng.bits().to_string();
-            let child = spawn(&["churn", text, &child_seed, journal, synchronous, &page_size]);
+            let arguments = ["churn", text, &child_seed, journal, synchronous, &page_size];
+            let child = spawn(&arguments, logs);
             let said = kill_after(child, Duration::from_millis(millis as u64));
+            let log = std::fs::read(format!("{text}-lpw")).unwrap_or_default();
+            stood += usize::from(stands(&log));
             let acknowledged = said.last().copied().unwrap_or(last);
             if acknowledged == 0 && said.is_empty() {
                 // Killed while the tables were made: the file only has to open.
@@ -84,28 +98,37 @@ fn run_trials(journals: &[&str]) {
         println!("{last} transactions");
         vfs::assert_packed(&path);
     }
+    println!("{stood} logs stood on their database");
+    assert!(stood > 0 || logs == Logs::AsUsual);
 }
 
 #[test]
 fn rollback_journal_modes_survive_kill_9() {
-    run_trials(&["delete", "truncate", "persist"]);
+    run_trials(&["delete", "truncate", "persist"], Logs::AsUsual);
 }
 
 #[test]
 fn wal_mode_survives_kill_9() {
-    run_trials(&["wal"]);
+    run_trials(&["wal"], Logs::AsUsual);
+}
+
+#[test]
+fn logs_that_stand_on_their_database_survive_kill_9() {
+    if vfs::is_litepack() {
+        run_trials(&["wal", "wal", "wal", "delete"], Logs::Stand);
+    }
 }
 
 #[test]
 fn changing_the_journal_mode_survives_kill_9() {
-    run_trials(&["wal", "delete", "wal", "persist"]);
+    run_trials(&["wal", "delete", "wal", "persist"], Logs::AsUsual);
 }
 
 #[test]
 fn a_packed_database_survives_kill_9_without_a_journal_too() {
     // Plain SQLite does not promise this; the store's commit is atomic by itself.
     if vfs::is_litepack() {
-        run_trials(&["memory", "off", "memory", "off", "off"]);
+        run_trials(&["memory", "off", "memory", "off", "off"], Logs::AsUsual);
     }
 }
 
@@ -131,7 +154,7 @@ fn run_pair_trials(second_vfs: &str) {
         println!("seed {seed}, {second_vfs}, trial {trial}: {journal}, {synchronous}, {millis} ms");
         let text = path.to_str().expect("UTF-8");
         let child_seed = rng.bits().to_string();
-        let child = spawn(&[
+        let arguments = [
             "churn",
             text,
             &child_seed,
@@ -139,7 +162,8 @@ fn run_pair_trials(second_vfs: &str) {
             synchronous,
             "1024",
             &second,
-        ]);
+        ];
+        let child = spawn(&arguments, Logs::AsUsual);
         let said = kill_after(child, Duration::from_millis(millis as u64));
         let acknowledged = said.last().copied().unwrap_or(last);
         if said.is_empty() && acknowledged == 0 {
@@ -170,7 +194,11 @@ fn transactions_over_a_packed_and_a_plain_database_survive_kill_9() {
 
 #[test]
 fn others_go_on_when_one_of_them_is_killed() {
-    for journal in ["delete", "wal"] {
+    for (journal, logs) in [
+        ("delete", Logs::AsUsual),
+        ("wal", Logs::AsUsual),
+        ("wal", Logs::Stand),
+    ] {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let path = directory.path().join("bank.db");
         bank::create(&vfs::open(&path).expect("it opens"), journal).expect("a bank");
@@ -179,12 +207,12 @@ fn others_go_on_when_one_of_them_is_killed() {
         let survivors: Vec<(i64, Listened)> = [(1, Role::Write), (2, Role::Read)]
             .map(|(worker, role)| {
                 let (name, number) = (role.name(), worker.to_string());
-                let child = spawn(&["bank", name, text, &number, &seconds.to_string()]);
+                let child = spawn(&["bank", name, text, &number, &seconds.to_string()], logs);
                 (worker, Listened::to(child))
             })
             .into();
         let seed = seeds(scale(7, 77), 1)[0];
-        println!("seed {seed}, {journal}");
+        println!("seed {seed}, {journal}, logs: {logs:?}");
         let mut rng = Rng::new(seed);
         let mut acknowledged = Vec::new();
         for victim in 10..10 + seconds * 4 {
@@ -193,7 +221,7 @@ fn others_go_on_when_one_of_them_is_killed() {
                 1 => "maintain",
                 _ => "write",
             };
-            let child = spawn(&["bank", role, text, &victim.to_string(), "100"]);
+            let child = spawn(&["bank", role, text, &victim.to_string(), "100"], logs);
             let time = Duration::from_millis(rng.below(250) + 30);
             let said = kill_after(child, time);
             acknowledged.extend(said.into_iter().map(|number| (victim, number)));

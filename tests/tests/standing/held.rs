@@ -19,7 +19,7 @@ pub(crate) fn log_of(path: &Path) -> PathBuf {
 
 /// Whether the log of this database stands on a commit.
 pub(crate) fn stands(path: &Path) -> bool {
-    crate::stands(&std::fs::read(log_of(path)).expect("a log"))
+    litepack_tests::logs::stands(&std::fs::read(log_of(path)).expect("a log"))
 }
 
 pub(crate) fn run(db: &Connection, sql: &str) {

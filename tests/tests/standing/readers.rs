@@ -46,7 +46,7 @@ fn filled(path: &Path) -> Connection {
 fn files(path: &Path) -> [Vec<u8>; 2] {
     let log = path.with_extension("db-lpw");
     let files = [path.to_owned(), log].map(|path| read_elsewhere(&path));
-    assert!(crate::stands(&files[1]));
+    assert!(litepack_tests::logs::stands(&files[1]));
     files
 }
 

@@ -62,7 +62,10 @@ fn standing(path: &Path, key: Option<&Arc<Key>>) -> Connection {
 fn files(path: &Path) -> [Vec<u8>; 2] {
     let log = path.with_extension("db-lpw");
     let files = [path.to_owned(), log].map(|path| read_elsewhere(&path));
-    assert!(crate::stands(&files[1]), "the log stands on nothing");
+    assert!(
+        litepack_tests::logs::stands(&files[1]),
+        "the log stands on nothing"
+    );
     files
 }
 
