@@ -5,6 +5,7 @@ use std::io;
 use std::sync::Arc;
 
 use litepack_cipher::Keys;
+use litepack_io::storage::ReadAt;
 use litepack_log::{BaseCommit, BoundTo, FileState};
 use litepack_replace::held::Held;
 use litepack_store::{Cache, CommitRecord, FileId, FormerPages, Options, Result, Snapshot, Spare};
@@ -15,11 +16,25 @@ const CACHE_BYTES: u64 = 4 << 20;
 /// The database, as a commit has it that pages are asked of.
 #[derive(Debug)]
 pub(super) struct Base {
-    file: Held,
+    file: Shared,
     keys: Option<Arc<Keys>>,
     /// Other copies of it, for what is damaged.
     spares: Vec<Arc<dyn Spare>>,
-    pages: FormerPages<Held>,
+    pages: FormerPages<Shared>,
+}
+
+/// One descriptor for all commits: each is kept as long as the program has the database open.
+#[derive(Clone, Debug)]
+struct Shared(Arc<Held>);
+
+impl ReadAt for Shared {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.0.read_at(buf, offset)
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        ReadAt::len(&*self.0)
+    }
 }
 
 impl Base {
@@ -30,15 +45,14 @@ impl Base {
         spares: &[Arc<dyn Spare>],
     ) -> io::Result<Base> {
         Ok(Base {
-            file: Held::new(file.try_clone()?),
+            file: Shared(Arc::new(Held::new(file.try_clone()?))),
             keys: keys.cloned(),
             spares: spares.to_vec(),
             pages: FormerPages::default(),
         })
     }
 
-    fn at(&self, record: &CommitRecord) -> Result<Snapshot<Held>> {
-        let file = Held::new(self.file.try_clone()?);
+    fn at(&self, record: &CommitRecord) -> Result<Snapshot<Shared>> {
         let options = Options {
             threads: 1,
             cache: Arc::new(Cache::new(CACHE_BYTES)),
@@ -46,6 +60,7 @@ impl Base {
             spares: self.spares.clone(),
             ..Options::default()
         };
+        let file = self.file.clone();
         Snapshot::at(file, record, self.keys.as_ref(), &options)
     }
 }

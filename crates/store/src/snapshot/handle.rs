@@ -130,7 +130,8 @@ impl<R: ReadAt> Snapshot<R> {
         };
         let catalog = snapshot.fetch_of(&commit)?;
         let image = Image::of(&commit.record, catalog, snapshot.image.page_size);
-        snapshot.go_to(commit, image);
+        // The cache goes by the file's size in its newest commit, which others tell it.
+        (snapshot.commit, snapshot.image) = (Some(commit), image);
         snapshot.pinned = true;
         Ok(snapshot)
     }
