@@ -101,14 +101,10 @@ IN_WORDS = {
 # Features without a fixture, and why.
 MISSING = {
     ("integers", "48"): "tests of `crates/codec` have it",
-    ("commit", "LOG_BASE"): "no commit of this version has it; tests of `crates/store` do",
     ("item", "2 units"): "tests of `crates/store` have it",
     ("catalog", "raw content"): "the dictionaries of all fixtures were trained by zstd",
     ("log frame", "2"): "SQLite writes no frame with other salts than those of its WAL; tests of `crates/log` do",
     ("log record", "2"): "tests of `crates/log` have it",
-    ("log form", "10"): "tests of `crates/log` have it",
-    ("log", "version 3"): "tests of `crates/log` have it",
-    ("log", "version 4"): "tests of `crates/log` have it",
 }
 MADE_HERE = "made by the test"
 

@@ -102,8 +102,10 @@ class Packed:
         unknown = features & ~(REFERENCES | LOG_BASE)
         if unknown:
             raise Refused(f"feature flags {unknown:#x} of a commit")
-        if features:
+        if features & REFERENCES:
             met("commit", "REFERENCES")
+        if features & LOG_BASE:
+            met("commit", "LOG_BASE")
         (self.seq, self.size, self.unit, self.height, self.end) = struct.unpack_from("<QQIIQ", record, 8)
         pointer = lambda at: struct.unpack_from("<QI4xQ", record, at)  # noqa: E731
         self.map, self.catalog, self.space, self.segment, self.items = map(pointer, (40, 64, 88, 136, 160))
