@@ -37,6 +37,11 @@ impl BaseReads {
         may_read
     }
 
+    /// There was nothing to read: the next page has the turn.
+    fn was_none(&mut self) {
+        self.left_out = Self::EVERY - 1;
+    }
+
     fn note(&mut self, has_served: bool) {
         self.score = match has_served {
             true => (self.score + Self::SERVED).min(Self::SCORE_MAX),
@@ -73,9 +78,16 @@ pub(crate) fn with_page<T>(
     if !reads.may_read() {
         return Ok(None);
     }
-    // Also if it was interrupted, or there is no memory.
-    let is_there = file.base_page(base, page, &mut bytes).unwrap_or(false);
-    let done = if is_there { work(&bytes)? } else { None };
+    let done = match file.base_page(base, page, &mut bytes) {
+        Ok(true) => work(&bytes)?,
+        // A new page, for which nothing was read.
+        Ok(false) => {
+            reads.was_none();
+            return Ok(None);
+        }
+        // Also if it was interrupted, or there is no memory.
+        Err(_) => None,
+    };
     reads.note(done.is_some());
     Ok(done)
 }

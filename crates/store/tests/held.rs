@@ -357,23 +357,30 @@ fn a_page_of_a_former_commit_is_had_from_the_cache_without_a_read_or_not_at_all(
     let record = stand(&store, &others);
     let mut former = Snapshot::at(&disk, &record, store.keys(), &options()).unwrap();
     let mut bytes = vec![0; PAGE];
-    // The map is read.
-    assert!(!former.read_cached(7 * PAGE as u64, &mut bytes).unwrap());
     let reads = || read.load(Ordering::Relaxed);
     let before = reads();
-    assert!(!former.read_cached(8 * PAGE as u64, &mut bytes).unwrap());
+    let seven = 7 * PAGE as u64;
+    assert!(!former.read_cached(seven, &mut bytes).unwrap());
     assert_eq!(reads(), before);
-    former.read(7 * PAGE as u64, &mut bytes).unwrap();
+    // Who needs it once does not keep it.
+    for _ in 0..2 {
+        let before = reads();
+        assert!(former.read_once(seven, &mut bytes).unwrap());
+        assert!(bytes == pages[&7] && reads() > before);
+        assert!(!former.read_cached(seven, &mut bytes).unwrap());
+    }
+    former.read(seven, &mut bytes).unwrap();
     let before = reads();
-    assert!(before > 0);
     bytes.fill(0);
-    assert!(former.read_cached(7 * PAGE as u64, &mut bytes).unwrap());
+    assert!(former.read_cached(seven, &mut bytes).unwrap());
     assert!(bytes == pages[&7] && reads() == before);
+    assert!(former.read_once(seven, &mut bytes).unwrap() && reads() == before);
     // Parts of pages, and an end.
     let part = &mut bytes[..100];
-    assert!(former.read_cached(7 * PAGE as u64 + 50, part).unwrap());
+    assert!(former.read_cached(seven + 50, part).unwrap());
     assert!(*part == pages[&7][50..150]);
     assert!(!former.read_cached(300 * PAGE as u64, &mut bytes).unwrap());
+    assert!(!former.read_once(300 * PAGE as u64, &mut bytes).unwrap());
 }
 
 /// One writer knows what is free in its own commit, however many pieces that is.

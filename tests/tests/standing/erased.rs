@@ -113,6 +113,25 @@ fn what_a_log_kept_is_erased_when_it_is_cut_or_deleted() {
     }
 }
 
+/// The log was begun by a connection that erases nothing, which stays open.
+#[test]
+fn who_empties_a_log_that_another_one_has_begun_erases_what_it_kept() {
+    if !vfs::is_litepack() {
+        return vfs::skip_packed();
+    }
+    let place = Place::new();
+    let path = place.path("a.db");
+    let (_idle, rows) = deleted(&path, "pragma secure_delete = off;");
+    let db = vfs::open(&path).expect("it opens");
+    run(&db, &format!("pragma secure_delete = on; {DELETE}"));
+    run(&db, "pragma wal_checkpoint");
+    assert!(found(&path, &rows) > 0, "this shows nothing");
+    let busy: i64 = db
+        .query_row("pragma wal_checkpoint(truncate)", [], |row| row.get(0))
+        .expect("a checkpoint");
+    assert_eq!((busy, found(&path, &rows)), (0, 0));
+}
+
 /// Another connection keeps the log. What was erased in between is not looked at again by one that is behind.
 #[test]
 fn a_handle_that_is_behind_erases_nothing_that_others_have_written() {

@@ -95,18 +95,37 @@ impl Peek {
         }
     }
 
-    /// Does a read at `offset`, and has the file read ahead if its reads are slow.
-    fn noting_time<T>(&self, offset: u64, read: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
-        let block = self.cold().before(offset);
-        if let Some(block) = block {
-            self.bring(block);
+    /// Reads as [`ReadAt::read_at`] says, and notes nothing.
+    fn read_now(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        let wanted = self.readable(offset, buf.len())?;
+        let mut done = 0;
+        for part in buf[..wanted].chunks_mut(PART_MAX) {
+            let at = offset + done as u64;
+            if !self.read_part(part, at)? {
+                // A VFS does not say from where on there are zeros: ask for the length.
+                let left = ReadAt::len(self)?.saturating_sub(at);
+                let left = usize::try_from(left).unwrap_or(usize::MAX);
+                if left < part.len() {
+                    return Ok(done + left);
+                }
+                // It has grown since, or the system gave less than there was: zeros are not what it holds.
+                if !self.read_part(part, at)? {
+                    // SQLite would take a short read for the end of the file.
+                    return Err(host_error(IOERR_READ));
+                }
+            }
+            done += part.len();
         }
-        let begun = Instant::now();
-        let done = read()?;
-        let len = || ReadAt::len(self).unwrap_or(u64::MAX);
-        let memory = litepack_io::limits::memory();
-        self.cold().after(begun.elapsed(), len, memory);
         Ok(done)
+    }
+
+    /// How much of `wanted` bytes to ask for. Only at the head of the file the length is asked for first:
+    /// there it decides what kind of file this is. Further on, what is read has a checksum.
+    fn readable(&self, offset: u64, wanted: usize) -> io::Result<usize> {
+        if offset > 0 {
+            return Ok(wanted);
+        }
+        Ok(usize::try_from(ReadAt::len(self)?).map_or(wanted, |len| len.min(wanted)))
     }
 
     fn cold(&self) -> MutexGuard<'_, ColdPrefetch> {
@@ -116,9 +135,7 @@ impl Peek {
     /// Has the system read a part of the file. An error there is not reported until the part is asked for.
     fn bring(&self, block: Range<u64>) {
         if let Ok(mut bytes) = litepack_io::memory::zeros((block.end - block.start) as usize) {
-            for (part, at) in bytes.chunks_mut(PART_MAX).zip(block.step_by(PART_MAX)) {
-                let _ = self.read_part(part, at);
-            }
+            let _ = self.read_now(&mut bytes, block.start);
         }
     }
 
@@ -140,21 +157,18 @@ impl Peek {
     }
 }
 
-/// Of what has a checksum: where the system gives less than there is, zeros stand in its place.
 impl ReadAt for Peek {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
-        let is_whole = self.noting_time(offset, || {
-            let mut is_whole = true;
-            for (part, at) in buf.chunks_mut(PART_MAX).zip((offset..).step_by(PART_MAX)) {
-                is_whole &= self.read_part(part, at)?;
-            }
-            Ok(is_whole)
-        })?;
-        if is_whole {
-            return Ok(buf.len());
+        let block = self.cold().before(offset);
+        if let Some(block) = block {
+            self.bring(block);
         }
-        let left = ReadAt::len(self)?.saturating_sub(offset);
-        Ok(usize::try_from(left).map_or(buf.len(), |left| left.min(buf.len())))
+        let begun = Instant::now();
+        let read = self.read_now(buf, offset)?;
+        let len = || ReadAt::len(self).unwrap_or(u64::MAX);
+        let memory = litepack_io::limits::memory();
+        self.cold().after(begun.elapsed(), len, memory);
+        Ok(read)
     }
 
     fn len(&self) -> io::Result<u64> {
@@ -591,14 +605,11 @@ impl Words for HostFile {
 
 impl ReadAt for HostFile {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
-        self.peek.noting_time(offset, || self.read_now(buf, offset))
+        self.peek.read_at(buf, offset)
     }
 
     fn len(&self) -> io::Result<u64> {
-        let mut len = 0;
-        // SAFETY: the file is open.
-        from_host(unsafe { call!(self.methods(), xFileSize(self.file, &raw mut len)) })?;
-        Ok(u64::try_from(len).unwrap_or(0))
+        ReadAt::len(&*self.peek)
     }
 }
 
@@ -695,41 +706,4 @@ fn beside(path: &CStr) -> Vec<u8> {
     let chance = RandomState::new().hash_one(path);
     let chance = format!("{:05x}", chance >> 44);
     between_nuls(&[path.to_bytes(), SYNC_SUFFIX, chance.as_bytes()])
-}
-
-impl HostFile {
-    fn read_now(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
-        let wanted = self.readable(offset, buf.len())?;
-        let mut done = 0;
-        for part in buf[..wanted].chunks_mut(PART_MAX) {
-            let at = offset + done as u64;
-            let mut code = self.read_once(part, at);
-            if code == IOERR_SHORT_READ {
-                // A VFS fills up with zeros and does not say from where: ask for the length.
-                let left =
-                    usize::try_from(ReadAt::len(self)?.saturating_sub(at)).unwrap_or(usize::MAX);
-                if left < part.len() {
-                    return Ok(done + left);
-                }
-                // It has grown since, or the system gave less than there was: zeros are not what it holds.
-                code = match self.read_once(part, at) {
-                    // Which SQLite would take for the end of the file.
-                    IOERR_SHORT_READ => IOERR_READ,
-                    code => code,
-                };
-            }
-            from_host(code)?;
-            done += part.len();
-        }
-        Ok(done)
-    }
-
-    /// How much of `wanted` bytes to ask for. Only at the head of the file the length is asked for first:
-    /// there it decides what kind of file this is. Further on, what is read has a checksum.
-    fn readable(&self, offset: u64, wanted: usize) -> io::Result<usize> {
-        if offset > 0 {
-            return Ok(wanted);
-        }
-        Ok(usize::try_from(ReadAt::len(self)?).map_or(wanted, |len| len.min(wanted)))
-    }
 }

@@ -11,7 +11,14 @@ use crate::snapshot::handle::Snapshot;
 
 /// The commit that pages were last asked of stays open.
 #[derive(Debug)]
-pub struct FormerPages<R: ReadAt>(RefCell<Option<(CommitRecord, Snapshot<R>)>>);
+pub struct FormerPages<R: ReadAt>(RefCell<Option<Former<R>>>);
+
+#[derive(Debug)]
+struct Former<R: ReadAt> {
+    record: CommitRecord,
+    /// `None` if it cannot be opened.
+    at: Option<Snapshot<R>>,
+}
 
 impl<R: ReadAt> Default for FormerPages<R> {
     fn default() -> Self {
@@ -32,13 +39,24 @@ impl<R: ReadAt> FormerPages<R> {
         page: &mut [u8],
         open: impl FnOnce() -> Result<Snapshot<R>>,
     ) -> io::Result<bool> {
-        let read = self.with(record, number, page, open, |database, offset, page| {
-            Ok(database.read(offset, page)? == page.len())
-        });
-        read.map_err(as_io)
+        let mut known = self.0.borrow_mut();
+        // It may be possible now.
+        let opened = known.take_if(|known| known.record == *record && known.at.is_some());
+        let former = known.insert(opened.unwrap_or(Former {
+            record: *record,
+            at: None,
+        }));
+        let at = match &mut former.at {
+            Some(at) => at,
+            at => at.insert(open().map_err(as_io)?),
+        };
+        let offset = offset_of(number, page);
+        offset.map_or(Ok(false), |offset| {
+            at.read_once(offset, page).map_err(as_io)
+        })
     }
 
-    /// The same if the page is in the cache of that file. False as well if it is not, or cannot be read: `page` is in no
+    /// The same if it takes no read of the page. False as well if it does, or if the page cannot be read: `page` is in no
     /// known state then.
     pub fn read_cached(
         &self,
@@ -47,29 +65,24 @@ impl<R: ReadAt> FormerPages<R> {
         page: &mut [u8],
         open: impl FnOnce() -> Result<Snapshot<R>>,
     ) -> bool {
-        let read = self.with(record, number, page, open, Snapshot::read_cached);
-        read.unwrap_or(false)
-    }
-
-    /// Does `read` with the file at that commit and the offset of the page; false if no page has this number.
-    fn with(
-        &self,
-        record: &CommitRecord,
-        number: u32,
-        page: &mut [u8],
-        open: impl FnOnce() -> Result<Snapshot<R>>,
-        read: impl FnOnce(&mut Snapshot<R>, u64, &mut [u8]) -> Result<bool>,
-    ) -> Result<bool> {
-        let mut opened = self.0.borrow_mut();
-        let (_, database) = match opened.take().filter(|(known, _)| known == record) {
-            Some(known) => opened.insert(known),
-            None => opened.insert((*record, open()?)),
+        let mut known = self.0.borrow_mut();
+        let former = match known.take_if(|known| known.record == *record) {
+            Some(former) => known.insert(former),
+            // Not tried again for each page.
+            None => known.insert(Former {
+                record: *record,
+                at: open().ok(),
+            }),
         };
-        let before = number.checked_sub(1);
-        before.map_or(Ok(false), |before| {
-            read(database, u64::from(before) * page.len() as u64, page)
-        })
+        let (at, offset) = (former.at.as_mut(), offset_of(number, page));
+        at.zip(offset)
+            .is_some_and(|(at, offset)| at.read_cached(offset, page).unwrap_or(false))
     }
+}
+
+/// Where the page of this number is in the database.
+fn offset_of(number: u32, page: &[u8]) -> Option<u64> {
+    Some(u64::from(number.checked_sub(1)?) * page.len() as u64)
 }
 
 /// Pages that are gone are told from a medium that fails.

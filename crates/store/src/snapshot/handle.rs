@@ -22,7 +22,7 @@ use crate::medium::held_dictionaries::HeldDictionaries;
 use crate::medium::verified::Medium;
 use crate::options::Options;
 use crate::snapshot::image::Image;
-use crate::snapshot::pages::{NoOverlay, PageReader};
+use crate::snapshot::pages::{NoOverlay, PageReader, Reads};
 use crate::snapshot::recover::{self, Commit, NO_SLOTS, SlotBytes, Slots};
 
 /// Reads that meet a reused extent are tried again at the newer commit, this often at most.
@@ -352,13 +352,21 @@ impl<R: ReadAt> Snapshot<R> {
         Err(Error::Conflict)
     }
 
-    /// Fills `buf` with the database's bytes from `offset`, if the cache has them. False if not, or if the database ends
-    /// before: then `buf` is in no known state. Of the file only the map is read.
+    /// As [`Snapshot::read`], of a commit that stays, for who needs the bytes once: whole pages are not kept in the cache.
+    /// False if the database ends before: then `buf` is in no known state.
     ///
     /// # Errors
-    /// [`Error::Damaged`] for the map, the medium's.
+    /// As [`Snapshot::read`].
+    pub fn read_once(&mut self, offset: u64, buf: &mut [u8]) -> Result<bool> {
+        (self.pages).read_once(&self.image, offset, buf, Reads::File)
+    }
+
+    /// The same, if it takes no read of the file. False as well if it does.
+    ///
+    /// # Errors
+    /// When there is no memory.
     pub fn read_cached(&mut self, offset: u64, buf: &mut [u8]) -> Result<bool> {
-        self.pages.read_cached(&self.image, offset, buf)
+        (self.pages).read_once(&self.image, offset, buf, Reads::None)
     }
 
     /// Does `work`, which reads much, and does it again at the newer commit if it met damage and others have committed

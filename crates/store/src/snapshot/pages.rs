@@ -1,17 +1,20 @@
 //! Reading pages: the unit's entry in the page map, then the cache, else the extent, verified and decoded.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use litepack_io::scans::Scans;
 use litepack_io::storage::ReadAt;
 
 use crate::error::{Damage, Error, Result, SOME_PAGE};
+use crate::format::layout::Pointer;
 use crate::format::leaf::Entry;
 use crate::format::node::Node;
 use crate::format::unit::Unit;
+use crate::medium::cache::PageCache;
 use crate::medium::coalesced::CoalescedReads;
 use crate::medium::tools::{Tools, Workers};
-use crate::medium::verified::Medium;
+use crate::medium::verified::{Medium, NodeSource};
 use crate::snapshot::image::Image;
 use crate::snapshot::leaves::Leaves;
 use crate::snapshot::prefetch::{self, Given};
@@ -28,6 +31,26 @@ pub(crate) struct NoOverlay;
 impl Overlay for NoOverlay {
     fn unit(&self, _: Unit) -> Option<&[u8]> {
         None
+    }
+}
+
+/// The reads that [`PageReader::read_once`] may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reads {
+    None,
+    File,
+}
+
+/// Map nodes that are in the cache. Another one is an error, which only says that it is not.
+struct NodesAtHand<'a>(&'a PageCache);
+
+impl NodeSource for NodesAtHand<'_> {
+    fn node(&self, pointer: Pointer, level: u8) -> Result<Arc<Node>> {
+        let node = self
+            .0
+            .node(&pointer)
+            .filter(|node| matches!(**node, Node::Leaf(_)) == (level == 0));
+        node.ok_or_else(|| std::io::Error::from(std::io::ErrorKind::WouldBlock).into())
     }
 }
 
@@ -121,43 +144,91 @@ impl<R: ReadAt> PageReader<R> {
         Ok(available)
     }
 
-    /// Fills `buf` with the image's bytes from `offset`, if the image has so many and the pages are in the cache. If not,
-    /// no page is read from the file, and `buf` is in no known state.
+    /// Fills `buf` with the image's bytes from `offset`, for who needs them once: whole pages are not kept in the cache. With
+    /// [`Reads::None`] nothing is read from the file. False if something is not there without that, or if the image ends
+    /// before: then `buf` is in no known state.
     #[expect(
         clippy::indexing_slicing,
         reason = "parts are within the length of `buf`; `within` and their lengths are within a unit"
     )]
-    pub(crate) fn read_cached(
+    pub(crate) fn read_once(
         &mut self,
         image: &Image,
         offset: u64,
         buf: &mut [u8],
+        reads: Reads,
     ) -> Result<bool> {
         if image.size.saturating_sub(offset) < buf.len() as u64 {
             return Ok(false);
         }
-        let mut page = litepack_io::memory::zeros(image.unit_size as usize)?;
+        let mut page = std::mem::take(&mut self.page);
+        let mut is_there = true;
         for (unit, within, part) in parts(image.unit_size, offset, buf.len()) {
-            let entry = self.entry(image, unit)?;
-            let cache = &self.medium.cache;
-            let is_cached = match entry.is_alone() {
-                _ if entry.is_zero() => {
-                    page.fill(0);
-                    true
-                }
-                true => cache.read_page(&entry, &mut page, true),
-                false => {
-                    let source = image.source(unit, &entry, &self.medium)?;
-                    cache.read_page(&source, &mut page, true)
-                }
-            };
-            if !is_cached {
-                return Ok(false);
-            }
             let to = &mut buf[part];
-            to.copy_from_slice(&page[within..within + to.len()]);
+            if to.len() == image.unit_size as usize {
+                is_there = self.read_unit_once(image, unit, to, reads)?;
+            } else {
+                litepack_io::memory::resize(&mut page, image.unit_size as usize)?;
+                is_there = self.read_unit_once(image, unit, &mut page, reads)?;
+                to.copy_from_slice(&page[within..within + to.len()]);
+            }
+            if !is_there {
+                break;
+            }
         }
-        Ok(true)
+        self.page = page;
+        Ok(is_there)
+    }
+
+    fn read_unit_once(
+        &mut self,
+        image: &Image,
+        unit: Unit,
+        page: &mut [u8],
+        reads: Reads,
+    ) -> Result<bool> {
+        let entry = match reads {
+            Reads::None => match self.entry_at_hand(image, unit) {
+                Some(entry) => entry,
+                None => return Ok(false),
+            },
+            Reads::File => self.entry(image, unit)?,
+        };
+        if entry.is_zero() {
+            page.fill(0);
+            return Ok(true);
+        }
+        let cache = &self.medium.cache;
+        let is_cached = match entry.is_alone() {
+            true => cache.read_page(&entry, page, false),
+            false => match reads {
+                // To find out where it is takes reads.
+                Reads::None => false,
+                Reads::File => {
+                    cache.read_page(&image.source(unit, &entry, &self.medium)?, page, false)
+                }
+            },
+        };
+        if !is_cached && reads == Reads::File {
+            self.load(image, unit, &entry, page)?;
+            return Ok(true);
+        }
+        Ok(is_cached)
+    }
+
+    /// Where a unit is stored, if that takes no read.
+    fn entry_at_hand(&mut self, image: &Image, unit: Unit) -> Option<Entry> {
+        let index = unit.leaf();
+        if self.leaves.get(index).is_none() {
+            let at_hand = NodesAtHand(&self.medium.cache);
+            if let Some(leaf) = image.map.leaf_on_disk(index, &at_hand).ok()? {
+                self.leaves.put(index, leaf);
+            }
+        }
+        Some(match self.leaves.get(index) {
+            Some(Node::Leaf(entries)) => entries.get(unit.slot()),
+            _ => Entry::ZERO,
+        })
     }
 
     /// Fills `buf` from one unit, starting `within` it.
