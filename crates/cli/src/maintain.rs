@@ -15,7 +15,7 @@ use crate::pack::level;
 /// Makes a used packed file about as small as a fresh one.
 ///
 /// Trains new dictionaries where they pay, recompresses outdated pages, puts pages in order, and returns free space to
-/// the file system. Other programs may read and write meanwhile.
+/// the file system. Other programs may read and write meanwhile; beside one that writes in WAL mode it does less.
 #[derive(clap::Args)]
 #[command(
     after_help = "It can be stopped at any time; what was done is kept. Exit code 1: stopped at the time limit."
