@@ -141,4 +141,17 @@ mod tests {
         assert!(read_of(100, 1, 10) < 300);
         assert!(read_of(100, 0, 10) < 100);
     }
+
+    #[test]
+    fn new_pages_take_no_turn_of_those_that_are_there() {
+        let mut reads = BaseReads::default();
+        while reads.score > 0 {
+            assert!(reads.may_read());
+            reads.note(false);
+        }
+        let turn = (0..100).find(|_| reads.may_read());
+        assert_eq!(turn, Some(usize::from(BaseReads::EVERY) - 1));
+        reads.was_none();
+        assert!(reads.may_read());
+    }
 }
