@@ -28,20 +28,22 @@ struct Opened {
   sqlite3_file *main;
   sqlite3_file *wal;     /* 0, or the WAL */
   sqlite3_file *asked;   /* one of them */
-  char *wal_name;
 };
 
 /* Opens a packed file; 0 if there is none with that name. */
 static sqlite3_file *open_main(const char *path, int flags){
   sqlite3_vfs *vfs = sqlite3_vfs_find("litepack-default");
   const char *name;
-  char full[4096];
+  char full[4096], journal[4096 + 8], wal[4096 + 8];
   char *answer = 0;
   sqlite3_file *file;
   int granted = 0;
   int is_packed = 0;
   if( vfs==0 || vfs->xFullPathname(vfs, path, sizeof(full), full)!=SQLITE_OK ) return 0;
-  name = sqlite3_create_filename(full, "", "", 0, 0);
+  /* As SQLite makes it, with the names of the files beside it: the VFS knows the WAL by that. */
+  sprintf(journal, "%s-journal", full);
+  sprintf(wal, "%s-wal", full);
+  name = sqlite3_create_filename(full, journal, wal, 0, 0);
   file = calloc(1, vfs->szOsFile + sizeof(name));
   if( name==0 || file==0 ) abort();
   memcpy((char*)file + vfs->szOsFile, &name, sizeof(name));
@@ -102,18 +104,19 @@ static int open_wal(const char *path, Opened *opened){
   int granted = 0;
   const char *name;
   opened->wal = calloc(1, vfs->szOsFile);
-  /* With what is behind a name of SQLite's. */
-  opened->wal_name = calloc(1, 4096 + 8);
-  if( opened->wal==0 || opened->wal_name==0 ) abort();
-  /* The log of an encrypted database opens by the name that its connection has for it only. */
-  name = opened->db ? sqlite3_filename_wal(sqlite3_db_filename(opened->db, "main")) : opened->wal_name;
+  if( opened->wal==0 ) abort();
+  /* It opens by the name that its database's handle has for it. */
+  if( opened->db ){
+    name = sqlite3_db_filename(opened->db, "main");
+  }else{
+    memcpy(&name, (char*)opened->main + vfs->szOsFile, sizeof(name));
+  }
+  name = sqlite3_filename_wal(name);
   if( access(path, F_OK)==0
-   && vfs->xFullPathname(vfs, path, 4096, opened->wal_name)==SQLITE_OK
    && vfs->xOpen(vfs, name, opened->wal, SQLITE_OPEN_READWRITE|SQLITE_OPEN_WAL, &granted)==SQLITE_OK
   ) return 1;
   if( opened->wal->pMethods ) opened->wal->pMethods->xClose(opened->wal);
   free(opened->wal);
-  free(opened->wal_name);
   return 0;
 }
 
@@ -142,7 +145,6 @@ static void release(Opened *opened){
   if( opened->wal ){
     opened->wal->pMethods->xClose(opened->wal);
     free(opened->wal);
-    free(opened->wal_name);
   }
   release_main(opened);
   free(opened);

@@ -9,7 +9,7 @@ use litepack_cipher::Key;
 
 use super::api::{Api, call};
 use super::bindings::{sqlite3, sqlite3_file, sqlite3_vfs};
-use super::codes::{ERROR, NOTFOUND, OK, fcntl};
+use super::codes::{Code, ERROR, NOTFOUND, OK, fcntl};
 use super::library::is_ours;
 
 /// What an encrypted file, or one that may become so, has to know before it is used.
@@ -17,8 +17,8 @@ use super::library::is_ours;
 pub(crate) struct Around {
     /// The key of the database that the running `VACUUM INTO` copies, or else of the main one.
     pub(crate) key: Option<Arc<Key>>,
-    /// Whether that one has a key cannot be told, or what its key is.
-    pub(crate) is_unclear: bool,
+    /// Whether that one has a key cannot be told, or what its key is: the code that says why.
+    pub(crate) unclear: Option<Code>,
     /// The main database was opened by one of our VFSes. Temporary files are, too, then.
     pub(crate) is_ours: bool,
     /// The connection has a temporary database on disk that is not encrypted.
@@ -89,14 +89,17 @@ impl Around {
             let is_known = !matches!(main, OfFile::None);
             let source = match &said {
                 Said::VacuumInto(schema) => of_file(api, db, schema),
-                Said::SomeVacuum => OfFile::Unclear,
+                Said::SomeVacuum => OfFile::Unclear(ERROR),
                 _ => main,
             };
             let mut vfs: *mut sqlite3_vfs = ptr::null_mut();
             let to = (&raw mut vfs).cast();
             let has_vfs = api.file_control_on(db, c"main", fcntl::VFS_POINTER, to) == OK;
             Around {
-                is_unclear: matches!(source, OfFile::Unclear),
+                unclear: match source {
+                    OfFile::Unclear(code) => Some(code),
+                    _ => None,
+                },
                 key: match source {
                     OfFile::Key(key) => Some(key),
                     _ => None,
@@ -117,7 +120,7 @@ enum OfFile {
     None,
     Plain,
     Key(Arc<Key>),
-    Unclear,
+    Unclear(Code),
 }
 
 /// Asks the file of a database.
@@ -133,7 +136,7 @@ unsafe fn of_file(api: Api, db: *mut sqlite3, schema: &CStr) -> OfFile {
         (OK, Some(key)) => OfFile::Key(key),
         (OK, None) if !question.is_encrypted => OfFile::Plain,
         (NOTFOUND | ERROR, _) => OfFile::None,
-        _ => OfFile::Unclear,
+        (code, _) => OfFile::Unclear(code),
     }
 }
 

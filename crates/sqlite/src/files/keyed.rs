@@ -20,7 +20,7 @@ use super::anew::IN_TRANSACTION;
 use super::company::{Company, SHARED, Wishes};
 use super::packed::PackedFile;
 use super::place::{NotOpened, Place};
-use super::{Around, Database, Event, FIRST_READ, File, KEY_NOT_HEARD, Methods, UNCLEAR};
+use super::{Around, Database, Event, FIRST_READ, File, KEY_NOT_HEARD, Methods, unclear};
 use crate::beside::encrypted::was_open;
 use crate::c::codes::{CANTOPEN, Code, ERROR, LOCK_SHARED, MISUSE, OK};
 use crate::failure::{Failure, While, read};
@@ -227,7 +227,7 @@ impl File for KeyedFile {
                 _ if around.is_attached_with_key => {
                     return Err(Failure::new(MISUSE, KEY_NOT_HEARD));
                 }
-                _ if around.is_unclear => return Err(Failure::new(MISUSE, UNCLEAR)),
+                _ if around.unclear.is_some() => return Err(unclear(around)),
                 Some(_) if self.company.is_shared() => {
                     return Err(Failure::new(MISUSE, SHARED));
                 }

@@ -23,6 +23,7 @@ pub(crate) mod temporary;
 pub(crate) mod undecided;
 
 use std::ffi::c_int;
+use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -32,8 +33,8 @@ use litepack_codec::Level;
 use litepack_store::FileOffset;
 
 pub(crate) use crate::c::around::Around;
-use crate::c::codes::{Code, ERROR, IOCAP_IMMUTABLE, MISUSE, OK, READONLY};
-use crate::failure::Failure;
+use crate::c::codes::{Code, ERROR, IOCAP_IMMUTABLE, IOERR_NOMEM, MISUSE, NOMEM, OK, READONLY};
+use crate::failure::{Failure, While};
 use crate::host::file::{BusyHandler, HostFile};
 use crate::options::{Name, Setting};
 use crate::session::NOT_WRITTEN;
@@ -153,8 +154,19 @@ pub(crate) const FIRST_READ: usize = 100;
 pub(crate) const KEY_NOT_HEARD: &str = "SQLite does not hand on the key of ATTACH ... KEY, and nothing is to be stored in \
      plain: call litepack_attach(file, schema, key), or say hexkey= in the URI";
 /// Why one is refused if it cannot be told whether it is a copy of an encrypted database.
-pub(crate) const UNCLEAR: &str = "it is not known with which key a new database is to be encrypted: the key of the one \
+const UNCLEAR: &str = "it is not known with which key a new database is to be encrypted: the key of the one \
      beside it, or that it copies, was changed, or it is busy. Open both anew";
+
+/// The error if it cannot be told whether a new file is to be encrypted.
+fn unclear(around: &Around) -> Failure {
+    match around.unclear {
+        Some(NOMEM | IOERR_NOMEM) => {
+            let error = io::Error::from(io::ErrorKind::OutOfMemory);
+            Failure::of_store(&error.into(), While::Writing)
+        }
+        _ => Failure::new(MISUSE, UNCLEAR),
+    }
+}
 
 /// The answer of an archive, and of a file on a server, to a key.
 const NOT_ENCRYPTED: &str = "this file is not encrypted, and cannot be";

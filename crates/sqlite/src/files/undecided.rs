@@ -8,7 +8,7 @@ use std::ffi::c_int;
 
 use litepack_io::storage::{ReadAt, Storage};
 
-use super::{Around, File, KEY_NOT_HEARD, Methods, UNCLEAR};
+use super::{Around, File, KEY_NOT_HEARD, Methods, unclear};
 use crate::c::codes::{Code, MISUSE, OK};
 use crate::failure::{Failure, While};
 use crate::host::file::HostFile;
@@ -54,8 +54,8 @@ impl File for UndecidedFile {
     fn meet(&mut self, around: &Around) -> Result<(), Failure> {
         let why = if around.is_attached_with_key {
             Some(KEY_NOT_HEARD)
-        } else if around.is_unclear {
-            Some(UNCLEAR)
+        } else if around.unclear.is_some() {
+            return Err(unclear(around));
         } else {
             around.key.as_ref().map(|_| IN_PLAIN)
         };

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::c::codes::{BUSY, CANTOPEN, Code, FULL, IOERR, NOMEM, OK, READONLY};
+use crate::c::codes::{BUSY, CANTOPEN, Code, FULL, IOERR, IOERR_NOMEM, NOMEM, OK, READONLY};
 
 /// A result code of the host VFS on its way through an `io::Error`.
 #[derive(Debug)]
@@ -12,6 +12,7 @@ impl std::fmt::Display for HostCode {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         // SQLite's words for it, which people know and programs look for.
         f.write_str(match self.0 & 0xff {
+            _ if self.0 == IOERR_NOMEM => "out of memory",
             BUSY => "database is locked",
             CANTOPEN => "unable to open database file",
             FULL => "database or disk is full",
@@ -48,6 +49,7 @@ mod tests {
     fn words_are_those_of_sqlite() {
         let words = |code| HostCode(code).to_string();
         assert_eq!(words(1802), "disk I/O error");
+        assert_eq!(words(3082), "out of memory");
         assert_eq!(words(23), "the host VFS returned code 23");
     }
 }
