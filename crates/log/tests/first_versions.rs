@@ -160,6 +160,41 @@ fn a_page_that_compresses_to_less_than_its_changes_is_stored_alone() {
     });
 }
 
+/// The first block of the file is as it was, on a disk that lies: no generation begins after another state than that
+/// which the transaction follows.
+#[test]
+fn a_generation_does_not_begin_after_another_state_of_the_file() {
+    /// After so many looks at the file's state.
+    fn refuse_after(looks: usize, file: &File) {
+        match looks {
+            0 => file.refuse(),
+            looks => file.before_the_next_state(move |file| refuse_after(looks - 1, file)),
+        }
+    }
+    both(|| {
+        let mut refused = 0;
+        for looks in 1..8 {
+            let (storage, file, mut writer, changed) = begun();
+            file.checkpoint(&mut writer, HashMap::from([(2, changed.clone())]));
+            refuse_after(looks, &file);
+            match writer.write(&header(PAGE, 2), 0) {
+                Ok(()) => continue,
+                Err(error) => assert!(matches!(error, Error::Io(_)), "{error}"),
+            }
+            refused += 1;
+            let found = content_of(&mut log(&storage, &file), PAGE).unwrap();
+            assert!(found.is_empty());
+            // It does not matter to those who come after.
+            file.flush();
+            writer.write(&header(PAGE, 3), 0).unwrap();
+            writer.write(&frame(2, &changed), offset(1)).unwrap();
+            let found = content_of(&mut log(&storage, &file), PAGE).unwrap();
+            assert_eq!(found.len(), PAGE + 56);
+        }
+        assert!(refused > 0);
+    });
+}
+
 /// A commit does not fail because a page of the file cannot be read, or because that is interrupted.
 #[test]
 fn who_writes_needs_no_page_of_the_file() {

@@ -20,16 +20,22 @@ impl<S: Storage> Log<S> {
     pub(super) fn begin(&mut self, wal_header: [u8; WAL_HEADER_LEN]) -> Result<()> {
         let page_size = page_size(&wal_header).map_err(Error::Refused)?;
         self.refresh()?;
+        let next = self.next()?;
         for _ in 0..BEGINNINGS_MAX {
             let base = self.base_commit()?;
-            self.begin_on(base, wal_header, page_size)?;
+            self.begin_on(base, next, wal_header, page_size)?;
             // One who made another commit meanwhile has not seen the slot, nor has who came after that. The slot is
             // not written again: others may have read it, and one that is torn brings the generation before back.
             if base.is_none() || self.base_commit()? == base {
                 return Ok(());
             }
         }
-        self.begin_on(None, wal_header, page_size)
+        self.begin_on(None, next, wal_header, page_size)
+    }
+
+    /// The file, and the number that its next log begins after.
+    fn next(&self) -> Result<Option<([u8; 16], u64)>> {
+        Ok(self.state()?.map(|state| (state.identity, state.next)))
     }
 
     /// The commit that a generation may stand on.
@@ -40,10 +46,11 @@ impl<S: Storage> Log<S> {
         }
     }
 
-    /// Begins a generation that stands on this commit of the file.
+    /// Begins a generation that stands on this commit of the file, which begins its next log after this number.
     fn begin_on(
         &mut self,
         base: Option<BaseCommit>,
+        next: Option<([u8; 16], u64)>,
         wal_header: [u8; WAL_HEADER_LEN],
         page_size: usize,
     ) -> Result<()> {
@@ -64,6 +71,13 @@ impl<S: Storage> Log<S> {
         let is_cut = following.is_none();
         let (seq, slot) = following.unwrap_or((now(), 0));
         let state = self.state()?;
+        // Commits of maintenance keep it, and there are no others now. The transaction follows no other state.
+        if state.map(|state| (state.identity, state.next)) != next {
+            return Err(Error::Io(std::io::Error::other(
+                "the database has become an earlier one while its log was begun: the disk has lost a write, or the \
+                 file was replaced while it was in use",
+            )));
+        }
         let binding = match &state {
             Some(state) => Binding::new(state)?,
             None => Binding::default(),
