@@ -9,14 +9,19 @@ fn litepack(parent: &str) -> Layer {
     vfs::over(parent)
 }
 
-/// All that a log stands on is there, whatever is done to the file meanwhile.
-#[test]
-fn a_log_that_stands_on_its_database_loses_nothing() {
-    let battery = Battery {
+/// The tests of such a disk.
+pub(crate) fn battery() -> Battery {
+    Battery {
         layer: litepack,
         synchronous: "FULL",
         seed: seed_or(20_261_121),
-    };
+    }
+}
+
+/// All that a log stands on is there, whatever is done to the file meanwhile.
+#[test]
+fn a_log_that_stands_on_its_database_loses_nothing() {
+    let battery = battery();
     battery.standing_logs_survive("FULL", Durability::Acknowledged);
     battery.standing_logs_survive("NORMAL", Durability::OrderOnly);
 }
