@@ -23,8 +23,8 @@ use crate::host::file::Peek;
 /// A writer that is at work may make the head unreadable for a moment, so often in a row at most.
 const READS_MAX: usize = 10;
 
-/// Logs stand on databases of so many units: on none yet.
-static UNITS_MIN: AtomicU64 = AtomicU64::new(u64::MAX);
+/// Logs stand on databases of so many units. Smaller ones, of fewer pages than a generation has frames, gain little.
+static UNITS_MIN: AtomicU64 = AtomicU64::new(1000);
 
 /// Has logs stand on databases of so many units or more from now on, for tests.
 pub fn let_logs_stand_from(units: u64) {
