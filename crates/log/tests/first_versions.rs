@@ -218,6 +218,10 @@ fn who_writes_needs_no_page_of_the_file() {
 
 #[test]
 fn a_generation_stands_on_a_commit_that_was_the_newest_when_it_had_said_so() {
+    /// Who begins looks at the state of the file, then which commit is the newest, and at the state again.
+    fn between(file: &File, step: impl FnOnce(&File) + Send + 'static) {
+        file.before_the_next_state(move |file| file.before_the_next_state(step));
+    }
     both(|| {
         let (storage, (_, file)) = (Disk::default(), file());
         let mut writer = log(&storage, &file);
@@ -225,7 +229,7 @@ fn a_generation_stands_on_a_commit_that_was_the_newest_when_it_had_said_so() {
         assert_eq!(slots(&storage), [1, 0]);
         // Two commits between the first look and the slot: the second one takes what the first look has found.
         let disk = storage.clone();
-        file.before_the_next_state(move |file| {
+        between(&file, move |file| {
             for _ in 0..2 {
                 file.maintain(&mut log(&disk, file));
                 file.flush();
@@ -244,7 +248,7 @@ fn a_generation_stands_on_a_commit_that_was_the_newest_when_it_had_said_so() {
         // As often as others like.
         for _ in 0..20 {
             let disk = storage.clone();
-            file.before_the_next_state(move |file| {
+            between(&file, move |file| {
                 file.maintain(&mut log(&disk, file));
                 file.flush();
             });
