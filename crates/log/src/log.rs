@@ -180,6 +180,11 @@ impl<S: Storage> Log<S> {
         (opened.generation.binding.own, tail, synced)
     }
 
+    /// The number of the file that this log begins after; 0 if it is bound to no file.
+    pub fn begins_after(&self) -> u64 {
+        (self.opened.as_ref()).map_or(0, |opened| opened.generation.binding.after)
+    }
+
     /// The part of its file that the log needs, asked by who is about to write to the file. A power loss does not bring
     /// back a log that needs more. No lock is needed for it.
     ///

@@ -6,5 +6,6 @@ mod erased;
 mod held;
 mod lying_disk;
 mod power_loss;
+mod put_back;
 mod readers;
 mod salvage;

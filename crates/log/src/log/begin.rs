@@ -71,7 +71,7 @@ impl<S: Storage> Log<S> {
         let is_cut = following.is_none();
         let (seq, slot) = following.unwrap_or((now(), 0));
         let state = self.state()?;
-        // Commits of maintenance keep it, and there are no others now. The transaction follows no other state.
+        // Commits of maintenance keep it, and there are no others now.
         if state.map(|state| (state.identity, state.next)) != next {
             return Err(Error::Io(std::io::Error::other(
                 "the database has become an earlier one while its log was begun: the disk has lost a write, or the \

@@ -15,7 +15,9 @@ use litepack_cipher::Keys;
 use litepack_io::cache::{Cache, FileId};
 use litepack_io::storage::{ReadAt, Storage};
 use litepack_log::{BaseCommit, BoundTo, End, Synced};
-use litepack_store::{CommitRecord, FileState, FormerPages, HEAD_LEN, Options, Snapshot};
+use litepack_store::{
+    CommitRecord, FileState, FileUuid, FormerPages, HEAD_LEN, LogNumbers, Options, Snapshot,
+};
 
 use super::encrypted;
 use crate::host::file::Peek;
@@ -41,6 +43,10 @@ pub(crate) struct WalView {
     /// The log that was read since a checkpoint began, by its own number, and where what was read ends at most.
     log: AtomicU64,
     end: Mutex<End>,
+    /// The number of the file that this log begins after.
+    after: AtomicU64,
+    /// The newest commit that was seen with its mark since the handle has locks. Others put none of those back.
+    seen: Mutex<Option<(FileUuid, u64)>>,
     /// The number of the journal that undoes what is committed now; 0 for none that has its name.
     journal: AtomicU64,
     /// The database's file, its keys if it is encrypted, and its name in the cache.
@@ -136,7 +142,40 @@ impl WalView {
                 break;
             }
         }
-        found.map_err(io::Error::other)
+        let found = found.map_err(io::Error::other)?;
+        if let Some(state) = &found {
+            self.expect_no_earlier(state)?;
+        }
+        Ok(found)
+    }
+
+    /// An error if the file has gone back behind a commit that was seen. Nothing may be built on an earlier one: SQLite has
+    /// pages of the later one.
+    fn expect_no_earlier(&self, state: &FileState) -> io::Result<()> {
+        let mut seen = self.locked_seen();
+        let of_file = seen.filter(|(uuid, _)| *uuid == state.uuid);
+        match of_file {
+            Some((_, seq)) if state.seq < seq => Err(io::Error::other(format!(
+                "commit {seq} of the database is gone, and commit {} is the newest: the disk has lost a write, or the file \
+                 was replaced while it was in use",
+                state.seq
+            ))),
+            _ => {
+                if state.is_durable {
+                    *seen = Some((state.uuid, state.seq));
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// The handle has had no lock that kept others from putting the file back.
+    pub(crate) fn forget_seen(&self) {
+        *self.locked_seen() = None;
+    }
+
+    fn locked_seen(&self) -> MutexGuard<'_, Option<(FileUuid, u64)>> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether it was renamed or deleted since it was opened. Its log is not where its name says.
@@ -152,9 +191,11 @@ impl WalView {
         }
     }
 
-    /// A log was read, of which nothing behind this place is needed for what was read since the checkpoint began.
-    pub(crate) fn was_read(&self, log: u64, end: End) {
+    /// A log was read, which begins after this number, and of which nothing behind this place is needed for what was read
+    /// since the checkpoint began.
+    pub(crate) fn was_read(&self, log: u64, after: u64, end: End) {
         let mut known = self.locked_end();
+        self.after.store(after, Ordering::Relaxed);
         if self.log.swap(log, Ordering::Relaxed) != log || known.place == 0 {
             *known = end;
         }
@@ -186,6 +227,15 @@ impl WalView {
     pub(crate) fn log(&self) -> (u64, End) {
         let log = self.log.load(Ordering::Relaxed);
         (log, *self.locked_end())
+    }
+
+    /// Whether that log follows a commit with these numbers, or is not known.
+    pub(crate) fn log_follows(&self, numbers: &LogNumbers) -> bool {
+        let (log, after) = (&self.log, &self.after);
+        match log.load(Ordering::Relaxed) {
+            0 => true,
+            log => log == numbers.current || after.load(Ordering::Relaxed) == numbers.next,
+        }
     }
 
     fn locked_end(&self) -> MutexGuard<'_, End> {

@@ -285,7 +285,8 @@ impl File for LogFile {
             let (own, end, synced) = self.log.reached();
             // SQLite syncs its WAL before it begins to read it for a checkpoint. What others append after that a power
             // loss may take. With `synchronous=OFF` it does not.
-            view.was_read(own, if self.syncs { synced } else { end });
+            let after = self.log.begins_after();
+            view.was_read(own, after, if self.syncs { synced } else { end });
         }
         Ok(read)
     }

@@ -80,7 +80,11 @@ impl Peek {
 
     /// Reads the first bytes of the file; what it does not have are zeros.
     pub(crate) fn head(&self, head: &mut [u8]) -> io::Result<()> {
-        self.read_part(head, 0).map(drop)
+        let read = self.read_now(head, 0)?;
+        if let Some(rest) = head.get_mut(read..) {
+            rest.fill(0);
+        }
+        Ok(())
     }
 
     /// Fills a part of at most [`PART_MAX`] bytes, and says whether the file has all of it: behind its end a VFS fills up

@@ -182,6 +182,7 @@ impl<D: Storage + Words> Packed<D> {
     /// Moves to the newest commit. Without a lock that may be an earlier one than before: a backup was put back.
     pub(super) fn refresh(&mut self) -> Result<bool> {
         if self.lock == LOCK_NONE {
+            self.wal.forget_seen();
             return self.store.refresh_anew();
         }
         self.store.refresh()
@@ -281,12 +282,24 @@ impl<D: Storage + Words> Packed<D> {
 
     pub(super) fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
         self.checkpoint.goes_on();
+        self.expect_log_follows();
         self.checkpoint.expect_write()?;
         self.begins();
         if offset == 0 {
             self.enters_wal = bytes.get(VERSIONS) == Some(&WAL_VERSIONS);
         }
         self.store.write(offset, bytes)
+    }
+
+    /// A checkpoint may not write the pages of a log over a commit that it does not follow. The file has gone back then to
+    /// an earlier one since the log was opened.
+    fn expect_log_follows(&mut self) {
+        let is_running = self.checkpoint == Checkpoint::Running;
+        if is_running && !self.wal.log_follows(&self.store.log_numbers()) {
+            let why = "the WAL does not follow the newest commit of the database: the disk has lost a write, or the file was \
+                       replaced while it was in use";
+            self.checkpoint = Checkpoint::Refused(why.into());
+        }
     }
 
     pub(crate) fn size(&mut self) -> Result<u64> {
@@ -523,6 +536,7 @@ impl<D: Storage + Words> Packed<D> {
             self.set_erase();
         }
         if first {
+            self.wal.forget_seen();
             self.store.refresh_anew()?;
             self.tell_keys();
         }
