@@ -113,6 +113,9 @@ impl WalView {
     pub(crate) fn set_open_log(&self, log: &Arc<Peek>) {
         let mut known = self.open_log.lock().unwrap_or_else(PoisonError::into_inner);
         *known = Some(Arc::clone(log));
+        drop(known);
+        // What is written to it is made from this commit, or a later one. If that cannot be read, whoever needs it says so.
+        let _ = self.file_state();
     }
 
     /// The log that SQLite has open.

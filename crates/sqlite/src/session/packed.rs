@@ -185,7 +185,12 @@ impl<D: Storage + Words> Packed<D> {
             self.wal.forget_seen();
             return self.store.refresh_anew();
         }
-        self.store.refresh()
+        let has_moved = self.store.refresh()?;
+        if has_moved && self.wal.open_log().is_some() {
+            // What is written to the log is made from this commit.
+            self.wal.file_state()?;
+        }
+        Ok(has_moved)
     }
 
     /// Sees what others committed, where SQLite's locks do not rule that out: at each call without a lock, at each call
