@@ -36,6 +36,9 @@ fn sum(db: &Connection) -> rusqlite::Result<i64> {
     db.query_row("select sum(n) from t", [], |row| row.get(0))
 }
 
+/// Makes the commit that is gone later: the sum of all rows is 30.
+const CHECKPOINTED: &str = "update t set n = 1 where id % 100 = 0; pragma wal_checkpoint(restart)";
+
 /// A database of rows with the number 0, and the connection that has made it.
 fn made(path: &Path) -> Connection {
     litepack_sqlite::let_logs_stand_from(1);
@@ -59,10 +62,7 @@ fn a_checkpoint_brings_no_log_into_a_commit_that_it_does_not_follow() {
     let path = place.path("a.db");
     let (one, former) = (made(&path), head(&path));
     let (two, three) = (open(&path), open(&path));
-    run(
-        &one,
-        "update t set n = 1 where id % 100 = 0; pragma wal_checkpoint(restart)",
-    );
+    run(&one, CHECKPOINTED);
     assert_ne!(head(&path), former);
     run(&two, "update t set n = n + 1 where id % 90 = 0");
     assert_eq!(sum(&three).expect("a sum"), 63);
@@ -84,10 +84,7 @@ fn no_log_begins_after_an_earlier_commit_however_often_it_is_tried() {
     let path = place.path("a.db");
     let (one, former) = (made(&path), head(&path));
     let two = open(&path);
-    run(
-        &one,
-        "update t set n = 1 where id % 100 = 0; pragma wal_checkpoint(restart)",
-    );
+    run(&one, CHECKPOINTED);
     assert_eq!(sum(&two).expect("a sum"), 30);
     put_back(&path, &former);
     for _ in 0..3 {

@@ -10,7 +10,7 @@ use litepack_log::{BaseCommit, BoundTo, FileState};
 use litepack_replace::held::Held;
 use litepack_store::{Cache, CommitRecord, FileId, FormerPages, Options, Result, Snapshot, Spare};
 
-/// For map nodes, and pages that several versions stand on.
+/// For map nodes, items and dictionaries.
 const CACHE_BYTES: u64 = 4 << 20;
 
 /// The database, as a commit has it that pages are asked of.

@@ -4,7 +4,7 @@
 use litepack_io::storage::Storage;
 
 use super::Log;
-use crate::binding::{BaseCommit, Binding};
+use crate::binding::{BaseCommit, Binding, FileState};
 use crate::error::{Error, Result};
 use crate::format::head::{
     Generation, HEAD_LEN, Head, RECORDS_START, SLOT_OFFSETS, WAL_HEADER_LEN, may_stand, page_size,
@@ -20,7 +20,7 @@ impl<S: Storage> Log<S> {
     pub(super) fn begin(&mut self, wal_header: [u8; WAL_HEADER_LEN]) -> Result<()> {
         let page_size = page_size(&wal_header).map_err(Error::Refused)?;
         self.refresh()?;
-        let next = self.next()?;
+        let next = next_of(self.state()?);
         for _ in 0..BEGINNINGS_MAX {
             let base = self.base_commit()?;
             self.begin_on(base, next, wal_header, page_size)?;
@@ -33,11 +33,6 @@ impl<S: Storage> Log<S> {
         self.begin_on(None, next, wal_header, page_size)
     }
 
-    /// The file, and the number that its next log begins after.
-    fn next(&self) -> Result<Option<([u8; 16], u64)>> {
-        Ok(self.state()?.map(|state| (state.identity, state.next)))
-    }
-
     /// The commit that a generation may stand on.
     fn base_commit(&self) -> Result<Option<BaseCommit>> {
         match &self.file {
@@ -46,11 +41,11 @@ impl<S: Storage> Log<S> {
         }
     }
 
-    /// Begins a generation that stands on this commit of the file, which begins its next log after this number.
+    /// Begins a generation that stands on this commit of the file, for which [`next_of`] is still the same.
     fn begin_on(
         &mut self,
         base: Option<BaseCommit>,
-        next: Option<([u8; 16], u64)>,
+        next: Option<NextLog>,
         wal_header: [u8; WAL_HEADER_LEN],
         page_size: usize,
     ) -> Result<()> {
@@ -72,7 +67,7 @@ impl<S: Storage> Log<S> {
         let (seq, slot) = following.unwrap_or((now(), 0));
         let state = self.state()?;
         // Commits of maintenance keep it, and there are no others now.
-        if state.map(|state| (state.identity, state.next)) != next {
+        if next_of(state) != next {
             return Err(Error::Io(std::io::Error::other(
                 "the database has become an earlier one while its log was begun: the disk has lost a write, or the \
                  file was replaced while it was in use",
@@ -148,6 +143,13 @@ impl<S: Storage> Log<S> {
         }
         Ok(())
     }
+}
+
+/// A file, and the number that its next log begins after.
+type NextLog = ([u8; 16], u64);
+
+fn next_of(state: Option<FileState>) -> Option<NextLog> {
+    state.map(|state| (state.identity, state.next))
 }
 
 /// Nanoseconds since 1970: more than the seq of any generation that was cut off the file before. If a power loss undoes

@@ -40,11 +40,8 @@ pub(crate) struct WalView {
     taken: AtomicU64,
     /// That number while one of its locks keeps the WAL as it is, else 0.
     kept: AtomicU64,
-    /// The log that was read since a checkpoint began, by its own number, and where what was read ends at most.
-    log: AtomicU64,
-    end: Mutex<End>,
-    /// The number of the file that this log begins after.
-    after: AtomicU64,
+    /// The log that was read since a checkpoint began.
+    log: Mutex<LogRead>,
     /// The newest commit that was seen with its mark since the handle has locks. Others put none of those back.
     seen: Mutex<Option<(FileUuid, u64)>>,
     /// The number of the journal that undoes what is committed now; 0 for none that has its name.
@@ -59,6 +56,24 @@ pub(crate) struct WalView {
     synced: Mutex<Synced>,
     /// The log that SQLite has open for the handle. It may have lost its name, and is read for as long as it is open.
     open_log: Mutex<Option<Arc<Peek>>>,
+}
+
+/// A log that was read.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct LogRead {
+    /// Its own number; 0 for none that is known.
+    pub(crate) own: u64,
+    /// The number of the file that it begins after.
+    pub(crate) after: u64,
+    /// Where the part of it that was read ends at most.
+    pub(crate) end: End,
+}
+
+impl LogRead {
+    /// Whether it follows a commit with these numbers, or is not known.
+    pub(crate) fn follows(&self, numbers: &LogNumbers) -> bool {
+        self.own == 0 || self.own == numbers.current || self.after == numbers.next
+    }
 }
 
 impl WalView {
@@ -114,7 +129,7 @@ impl WalView {
         let mut known = self.open_log.lock().unwrap_or_else(PoisonError::into_inner);
         *known = Some(Arc::clone(log));
         drop(known);
-        // What is written to it is made from this commit, or a later one. If that cannot be read, whoever needs it says so.
+        // Frames are made from this commit, or a later one. If it cannot be read now, the next look is the error.
         let _ = self.file_state();
     }
 
@@ -194,13 +209,11 @@ impl WalView {
         }
     }
 
-    /// A log was read, which begins after this number, and of which nothing behind this place is needed for what was read
-    /// since the checkpoint began.
-    pub(crate) fn was_read(&self, log: u64, after: u64, end: End) {
-        let mut known = self.locked_end();
-        self.after.store(after, Ordering::Relaxed);
-        if self.log.swap(log, Ordering::Relaxed) != log || known.place == 0 {
-            *known = end;
+    /// A log was read. Nothing behind its end is needed for the pages that were read since the checkpoint began.
+    pub(crate) fn was_read(&self, log: LogRead) {
+        let mut known = self.locked_log();
+        if known.own != log.own || known.end.place == 0 {
+            *known = log;
         }
     }
 
@@ -222,27 +235,16 @@ impl WalView {
 
     /// A checkpoint begins.
     pub(crate) fn forget_log(&self) {
-        self.log.store(0, Ordering::Relaxed);
-        *self.locked_end() = End::default();
+        *self.locked_log() = LogRead::default();
     }
 
-    /// The log that was read since then, 0 for none that is known, and where what was read ends at most.
-    pub(crate) fn log(&self) -> (u64, End) {
-        let log = self.log.load(Ordering::Relaxed);
-        (log, *self.locked_end())
+    /// The log that was read since then.
+    pub(crate) fn log(&self) -> LogRead {
+        *self.locked_log()
     }
 
-    /// Whether that log follows a commit with these numbers, or is not known.
-    pub(crate) fn log_follows(&self, numbers: &LogNumbers) -> bool {
-        let (log, after) = (&self.log, &self.after);
-        match log.load(Ordering::Relaxed) {
-            0 => true,
-            log => log == numbers.current || after.load(Ordering::Relaxed) == numbers.next,
-        }
-    }
-
-    fn locked_end(&self) -> MutexGuard<'_, End> {
-        self.end.lock().unwrap_or_else(PoisonError::into_inner)
+    fn locked_log(&self) -> MutexGuard<'_, LogRead> {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A lock was taken: what others did before counts, unless the caller knows that what is to be read in the WAL

@@ -18,7 +18,7 @@ use litepack_store::{CommitRecord, Needed, Needs};
 
 use super::{File, Methods};
 use crate::beside::open_files::wal_view;
-use crate::beside::wal_view::{DatabaseOf, WalView};
+use crate::beside::wal_view::{DatabaseOf, LogRead, WalView};
 use crate::c::api::Api;
 use crate::c::codes::{
     IOERR, IOERR_DATA, IOERR_WRITE, OPEN_READONLY, OPEN_WAL, WARNING, as_io_error,
@@ -285,8 +285,11 @@ impl File for LogFile {
             let (own, end, synced) = self.log.reached();
             // SQLite syncs its WAL before it begins to read it for a checkpoint. What others append after that a power
             // loss may take. With `synchronous=OFF` it does not.
-            let after = self.log.begins_after();
-            view.was_read(own, after, if self.syncs { synced } else { end });
+            view.was_read(LogRead {
+                own,
+                after: self.log.begins_after(),
+                end: if self.syncs { synced } else { end },
+            });
         }
         Ok(read)
     }

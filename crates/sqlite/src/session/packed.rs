@@ -21,7 +21,7 @@ use litepack_store::{
 use super::checkpoint::Checkpoint;
 use super::secure_delete::SecureDelete;
 use crate::beside::encrypted;
-use crate::beside::wal_view::WalView;
+use crate::beside::wal_view::{LogRead, WalView};
 use crate::c::codes::{LOCK_EXCLUSIVE, LOCK_NONE, LOCK_RESERVED, LOCK_SHARED};
 use crate::host::wal_index::{BACKFILL, Checkpoints, Words};
 use crate::options::{Name, Setting};
@@ -187,7 +187,7 @@ impl<D: Storage + Words> Packed<D> {
         }
         let has_moved = self.store.refresh()?;
         if has_moved && self.wal.open_log().is_some() {
-            // What is written to the log is made from this commit.
+            // Frames are made from this commit from now on.
             self.wal.file_state()?;
         }
         Ok(has_moved)
@@ -300,7 +300,7 @@ impl<D: Storage + Words> Packed<D> {
     /// an earlier one since the log was opened.
     fn expect_log_follows(&mut self) {
         let is_running = self.checkpoint == Checkpoint::Running;
-        if is_running && !self.wal.log_follows(&self.store.log_numbers()) {
+        if is_running && !self.wal.log().follows(&self.store.log_numbers()) {
             let why = "the WAL does not follow the newest commit of the database: the disk has lost a write, or the file was \
                        replaced while it was in use";
             self.checkpoint = Checkpoint::Refused(why.into());
@@ -506,16 +506,16 @@ impl<D: Storage + Words> Packed<D> {
                 (numbers.current, numbers.end, numbers.link) = (0, self.wal.journal(), 0);
             }
             // From a WAL as SQLite has it, or a log that says nothing of itself: it goes on to follow.
-            (0, _) => {
+            LogRead { own: 0, .. } => {
                 numbers.unfinished = numbers.unfinished.min(carried.unfinished);
                 self.store.set_log_numbers(numbers, false);
                 return Ok(());
             }
-            (log, end)
-                if log == numbers.current
+            LogRead { own, end, .. }
+                if own == numbers.current
                     && (end.place, end.link) <= (numbers.end, numbers.link) => {}
-            (log, end) => {
-                (numbers.current, numbers.end, numbers.link) = (log, end.place, end.link);
+            LogRead { own, end, .. } => {
+                (numbers.current, numbers.end, numbers.link) = (own, end.place, end.link);
             }
         }
         numbers.next = litepack_log::random_number().map_err(std::io::Error::from)?;

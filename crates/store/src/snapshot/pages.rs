@@ -144,7 +144,8 @@ impl<R: ReadAt> PageReader<R> {
         Ok(available)
     }
 
-    /// Fills `buf` with the image's bytes from `offset`, for who needs them once: whole pages are not kept in the cache. With
+    /// Fills `buf` with the image's bytes from `offset`, for who needs them once: whole pages are not kept in the cache,
+    /// but those of items. With
     /// [`Reads::None`] nothing is read from the file. False if something is not there without that, or if the image ends
     /// before: then `buf` is in no known state.
     #[expect(
@@ -198,17 +199,18 @@ impl<R: ReadAt> PageReader<R> {
             page.fill(0);
             return Ok(true);
         }
-        let cache = &self.medium.cache;
-        let is_cached = match entry.is_alone() {
-            true => cache.read_page(&entry, page, false),
-            false => match reads {
-                // To find out where it is takes reads.
-                Reads::None => false,
-                Reads::File => {
-                    cache.read_page(&image.source(unit, &entry, &self.medium)?, page, false)
-                }
-            },
-        };
+        if !entry.is_alone() {
+            // To find out where it is takes reads.
+            if reads == Reads::None {
+                return Ok(false);
+            }
+            let source = image.source(unit, &entry, &self.medium)?;
+            if !self.medium.cache.read_page(&source, page, false) {
+                self.load_source(image, unit, &source, page)?;
+            }
+            return Ok(true);
+        }
+        let is_cached = self.medium.cache.read_page(&entry, page, false);
         if !is_cached && reads == Reads::File {
             self.load(image, unit, &entry, page)?;
             return Ok(true);
